@@ -1,0 +1,195 @@
+"""What happens in a session, in ACP v2's shape.
+
+Events are facts in the order in which they happened. The journal keeps them, a door projects them to
+its version of the protocol, and the transcript folds them into what a provider is told. Three groups:
+
+- *Shown and kept*: messages, tool calls, plans, usage, the title, and the idle that ends a turn.
+- *Shown only*: ``Running`` and ``RequiresAction``. They say what is going on now, and nothing is going
+  on when a journal is read.
+- *Kept only*: the effect records of tool calls and the end of each model reply. They are what the
+  transcript needs and a person does not (``KEPT_ONLY``).
+
+A chunk appends to the message with its id; a whole message replaces it. The first event for an id
+creates the message or tool call.
+"""
+
+from attrs import frozen
+
+from term2_acp.domain.content import ContentBlock, ToolContent
+from term2_acp.domain.ids import MessageId, PlanId, ToolCallId
+from term2_acp.domain.plan import PlanEntry
+from term2_acp.domain.toolcall import Effect, ToolCallUpdate
+from term2_acp.domain.turn import Failure, StopReason
+
+# -- shown only ------------------------------------------------------------------------------------
+
+
+@frozen
+class Running:
+    """Foreground work started, or goes on after an ask."""
+
+
+@frozen
+class RequiresAction:
+    """The turn waits for nothing but answers of the person."""
+
+
+# -- shown and kept --------------------------------------------------------------------------------
+
+
+@frozen
+class Idle:
+    """The turn ended. ``stop_reason`` is None only in the snapshot that answers a resume."""
+
+    stop_reason: StopReason | None = None
+    failure: Failure | None = None
+
+
+@frozen
+class UserMessage:
+    """The prompt, whole, as it was sent."""
+
+    message_id: MessageId
+    content: tuple[ContentBlock, ...]
+
+
+@frozen
+class AgentMessageChunk:
+    """Text that the model said, appended to the message."""
+
+    message_id: MessageId
+    text: str
+
+
+@frozen
+class AgentThoughtChunk:
+    """Text that the model thought, appended to the thought."""
+
+    message_id: MessageId
+    text: str
+
+
+@frozen
+class AgentMessage:
+    """A whole message of the agent: on replay, and when term2 itself has to say something.
+
+    ``spoken_by_model`` is False for a sentence of ours (why a turn failed); the model is not told
+    that it said it.
+    """
+
+    message_id: MessageId
+    text: str
+    spoken_by_model: bool = True
+
+
+@frozen
+class AgentThought:
+    """A whole thought, on replay."""
+
+    message_id: MessageId
+    text: str
+
+
+@frozen
+class ToolCallContentAdded:
+    """Content appended to a tool call (ACP v2: tool_call_content_chunk)."""
+
+    tool_call_id: ToolCallId
+    content: ToolContent
+
+
+@frozen
+class PlanUpdate:
+    """The plan, whole."""
+
+    plan_id: PlanId
+    entries: tuple[PlanEntry, ...]
+
+
+@frozen
+class UsageUpdate:
+    """Tokens in the model's context, and its size. Both are whole numbers, never negative."""
+
+    used: int
+    size: int
+
+
+@frozen
+class SessionInfoUpdate:
+    """The session's title, and when it changed (ISO 8601, UTC, ``Z``)."""
+
+    title: str
+    updated_at: str
+
+
+# -- kept only -------------------------------------------------------------------------------------
+
+
+@frozen
+class ToolCallPrepared:
+    """The model asked for a tool. ``arguments`` is the JSON text exactly as the model wrote it.
+
+    ``provider_call_id`` is the provider's own id for the call (it may be empty or repeated; it is
+    never shown). ``digest`` is the SHA-256 of the tool's name and arguments, in hex.
+    """
+
+    tool_call_id: ToolCallId
+    name: str
+    arguments: str
+    provider_call_id: str
+    digest: str
+
+
+@frozen
+class ToolCallDispatched:
+    """The call is about to have its effect. Written before it runs."""
+
+    tool_call_id: ToolCallId
+
+
+@frozen
+class ToolCallSettled:
+    """The call is over. ``result`` is the text that the model is given as its result."""
+
+    tool_call_id: ToolCallId
+    effect: Effect
+    result: str
+
+
+@frozen
+class ReplyEnded:
+    """One reply of the model is complete; the tool calls prepared before it belong to it.
+
+    ``opaque`` is JSON text that the provider of that name must get back verbatim (signatures of
+    thoughts, for one), or None.
+    """
+
+    provider: str
+    model: str
+    opaque: str | None = None
+
+
+ShownOnly = Running | RequiresAction
+KeptOnly = ToolCallPrepared | ToolCallDispatched | ToolCallSettled | ReplyEnded
+Event = (
+    Running
+    | RequiresAction
+    | Idle
+    | UserMessage
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | AgentMessage
+    | AgentThought
+    | ToolCallUpdate
+    | ToolCallContentAdded
+    | PlanUpdate
+    | UsageUpdate
+    | SessionInfoUpdate
+    | ToolCallPrepared
+    | ToolCallDispatched
+    | ToolCallSettled
+    | ReplyEnded
+)
+
+SHOWN_ONLY: frozenset[type] = frozenset({Running, RequiresAction})
+KEPT_ONLY: frozenset[type] = frozenset({ToolCallPrepared, ToolCallDispatched, ToolCallSettled, ReplyEnded})

@@ -1,0 +1,32 @@
+"""What a session needs of the door behind which its client stands."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from term2_acp.domain.events import Event
+from term2_acp.domain.ids import SessionId
+from term2_acp.domain.permission import Answer, Ask
+
+
+class Client(Protocol):
+    """The editor, as a session sees it. A door implements this for its version of the protocol."""
+
+    def show(self, session_id: SessionId, events: Sequence[Event]) -> None:
+        """Project the events and queue their frames, in order. Never waits, never raises.
+
+        Events that the version has no words for are left out; once the client is gone, all are.
+        """
+        ...
+
+    async def ready(self) -> None:
+        """Wait until the client has read enough of what was queued; at once when it is gone."""
+        ...
+
+    def ask(self, ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
+        """Send a permission question now and return how to withdraw it.
+
+        ``settle`` is called at most once, by the reader, inline. Withdrawing sends
+        ``$/cancel_request`` and makes a late answer nothing; after an answer it does nothing. When the
+        client is gone, or goes, ``settle`` gets ``Lost``.
+        """
+        ...
