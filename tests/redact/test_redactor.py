@@ -1,0 +1,173 @@
+"""Taking secrets out of text: the keys we were given exactly, what looks like a secret in logs only, and
+both in time that is linear in the text."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from term2_acp.redact import PLACEHOLDER, Redactor, StreamRedactor
+
+KEY = "sk-live-0123456789abcdef"
+
+
+def test_a_known_key_is_replaced_wherever_it_stands():
+    redactor = Redactor([KEY])
+    assert redactor.redact(f"a {KEY} b\n{KEY}{KEY}") == "a [redacted] b\n[redacted][redacted]"
+    assert redactor.redact("nothing here") == "nothing here"
+
+
+def test_without_keys_the_text_is_handed_through():
+    text = f"Bearer {KEY}"
+    assert Redactor().redact(text) is text
+    assert not Redactor()
+    assert Redactor([KEY])
+
+
+def test_a_key_that_begins_another_leaves_nothing_of_it():
+    assert Redactor(["secret", "secret-and-more"]).redact("secret-and-more secret") == "[redacted] [redacted]"
+
+
+@pytest.mark.parametrize(
+    "useless", ["", " ", "12345", " key \n", "ollama", "Not-Needed", "sk-no-key-required"]
+)
+def test_what_is_no_secret_spoils_no_text(useless):
+    text = f"12345 key ollama Not-Needed sk-no-key-required {useless}"
+    assert Redactor([useless]).redact(text) == text
+
+
+def test_white_space_around_a_key_is_no_part_of_it():
+    assert Redactor([f"  {KEY}\n"]).redact(f"<{KEY}>") == "<[redacted]>"
+
+
+def test_a_redactor_does_not_show_its_keys():
+    assert KEY not in repr(Redactor([KEY]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("use sk-proj-abcdefghijklmnop now", "use [redacted] now"),
+        ("sk-ant-api03-AAAAAAAAAAAA_BBBB-CC", "[redacted]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[redacted]"),
+        ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted]"),
+        ("github_pat_11ABCDEFG0abcdefghij_xyz", "[redacted]"),
+        ("glpat-abcdefghijklmnopqrst", "[redacted]"),
+        ("xoxb-123456789012-abcdef", "[redacted]"),
+        ("AIzaSyA-0123456789abcdefghijklmnopqrstu", "[redacted]"),
+        ("hf_abcdefghijklmnopqrstuvwxyz", "[redacted]"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-DEF_123", "[redacted]"),
+        ("Authorization: Bearer abcdef123456", "Authorization: Bearer [redacted]"),
+        ("authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [redacted]"),
+        ("https://me:hunter22@host/x", "https://me:[redacted]@host/x"),
+        ("api_key=abcdef123 next", "api_key=[redacted] next"),
+        ('{"api-key": "abcdef123", "n": 1}', '{"api-key": "[redacted]", "n": 1}'),
+        ("export OPENAI_API_KEY='abcdef123'", "export OPENAI_API_KEY='[redacted]'"),
+        ("x-api-key: abcdef123", "x-api-key: [redacted]"),
+        ("?access_token=abcdef&x=1", "?access_token=[redacted]&x=1"),
+        ("password = correct-horse", "password = [redacted]"),
+        (
+            "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----\nb",
+            "a\n[redacted]\nb",
+        ),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl cut off", "[redacted]"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nx\n-----END PGP PRIVATE KEY BLOCK----- b", "[redacted] b"),
+    ],
+)
+def test_what_looks_like_a_secret_is_taken_out_of_logs(text, expected):
+    redactor = Redactor()
+    assert redactor.redact_log(text) == expected
+    assert redactor.looks_secret(text)
+    assert redactor.redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_token=100000 used, total_tokens: 123456",
+        "the task-list of risk-management-and-everything",
+        "a bearer of bad news; basic things",
+        "git commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "https://host:8080/path@v1",
+        "password:",
+        "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
+        "sess_0123456789abcdef0123456789abcdef",
+        "",
+    ],
+)
+def test_ordinary_text_stays_as_it_is(text):
+    redactor = Redactor([KEY])
+    assert redactor.redact_log(text) == text
+    assert not redactor.looks_secret(text)
+
+
+def test_a_known_key_looks_secret_whatever_its_form():
+    assert Redactor(["correct horse"]).looks_secret("the correct horse did it")
+    assert Redactor(["correct horse"]).redact_log("the correct horse did it") == "the [redacted] did it"
+
+
+def test_taking_out_twice_changes_nothing_more():
+    redactor = Redactor([KEY])
+    for text in (f"api_key={KEY}", f"Bearer {KEY}", f"https://u:{KEY}@h"):
+        once = redactor.redact_log(text)
+        assert redactor.redact_log(once) == once
+        assert PLACEHOLDER in once
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "api_key",
+        "-----BEGIN PRIVATE KEY-----",
+        "://",
+        "://a:",
+        "bearer ",
+        "eyJ" + "a" * 8 + ".",
+        "sk-",
+        "a",
+        " ",
+        "token='",
+    ],
+)
+def test_time_is_linear_in_the_text(piece):
+    redactor = Redactor()
+
+    def seconds(size):
+        text = piece * (size // len(piece))
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            redactor.redact_log(text)
+            best = min(best, time.process_time() - start)
+        return best
+
+    small, large = seconds(10_000), seconds(80_000)
+    # Linear is 8 times, quadratic 64. The floor keeps a coarse clock out of it.
+    assert large < 24 * max(small, 0.001)
+
+
+@given(st.text("ab", min_size=6, max_size=8), st.lists(st.text("abc", max_size=9), max_size=8))
+def test_a_stream_gives_what_the_whole_text_would(secret, pieces):
+    redactor = Redactor([secret])
+    stream = StreamRedactor(redactor)
+    given_out = [stream.feed(piece) for piece in pieces]
+    result = "".join(given_out) + stream.flush()
+    assert secret not in result
+    assert result == redactor.redact("".join(pieces))
+
+
+def test_a_stream_holds_back_only_what_may_become_a_key():
+    stream = StreamRedactor(Redactor([KEY]))
+    assert stream.feed("hello sk") == "hello "
+    assert stream.feed("y") == "sky"
+    assert stream.feed(f"and {KEY[:10]}") == "and "
+    assert stream.feed(KEY[10:] + "!") == "[redacted]!"
+    assert stream.feed("sk-li") == ""
+    assert stream.flush() == "sk-li"
+    assert stream.flush() == ""
+
+
+def test_a_stream_without_keys_hands_the_very_text_on():
+    text = "sk-live"
+    assert StreamRedactor(Redactor()).feed(text) is text
