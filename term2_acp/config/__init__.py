@@ -1,0 +1,37 @@
+"""Settings: from the file, the environment and the command line to one ``Config``.
+
+Rules of the room:
+
+- Precedence: flag, environment, file, default. Each setting is decided by itself.
+- A file that cannot be understood whole refuses the start, in one line ``file:key: what is wrong``: a
+  setting that protects must not be lost to a typo. No value of a key that could be a secret is repeated.
+- An absent file is fine unless ``TERM2_CONFIG`` names it.
+- tomllib and cattrs are imported only when there is a file.
+"""
+
+from term2_acp.config.load import known_keys, load
+from term2_acp.config.places import SettingsError, config_path, state_directory
+from term2_acp.config.settings import (
+    EFFORTS,
+    PROFILES,
+    PROVIDER_TYPES,
+    AcpSettings,
+    Config,
+    Limits,
+    ProviderSettings,
+)
+
+__all__ = [
+    "EFFORTS",
+    "PROFILES",
+    "PROVIDER_TYPES",
+    "AcpSettings",
+    "Config",
+    "Limits",
+    "ProviderSettings",
+    "SettingsError",
+    "config_path",
+    "known_keys",
+    "load",
+    "state_directory",
+]

@@ -1,0 +1,166 @@
+"""The settings as values, and which of them make sense together.
+
+The checks here need nothing but the values, so a ``Config`` is sound however it was made. What is wrong
+is raised as ``Wrong``, with the key it is about.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+
+from attrs import Attribute, field, frozen
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "default")
+PROFILES = ("baseline", "full")
+
+_NETWORK = frozenset({"base_url", "api_key_env", "api_key"})
+
+# What each type of provider takes beside `type` and `models`, and what of it it needs.
+_ALLOWED: Mapping[str, frozenset[str]] = {
+    "openai": _NETWORK,
+    "openai-compatible": _NETWORK,
+    "anthropic": _NETWORK,
+    "local": frozenset(),
+    "scripted": frozenset({"script"}),
+    "chaos": frozenset({"seed"}),
+}
+_NEEDED: Mapping[str, str] = {"openai-compatible": "base_url", "scripted": "script", "chaos": "seed"}
+
+PROVIDER_TYPES = tuple(_ALLOWED)
+
+# It is written before the slash of `provider/model`.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+_URL = re.compile(r"https?://[^\s/?#]+[^\s?#]*", re.ASCII | re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_KEY = re.compile(r"[!-~]+", re.ASCII)  # what an HTTP header can carry
+
+
+class Wrong(ValueError):
+    """A value that cannot be used. ``key`` is the setting's own name, "" for the thing as a whole."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(what)
+        self.key = key
+        self.what = what
+
+
+def one_of(key: str, value: str, choices: tuple[str, ...]) -> str:
+    """The value, if it is one of the choices; else ``Wrong`` names them."""
+    if value not in choices:
+        raise Wrong(key, f"must be one of {', '.join(choices)}, not {value!r}")
+    return value
+
+
+def not_blank(key: str, value: str) -> str:
+    """The value, if there is more than white space in it."""
+    if not value.strip():
+        raise Wrong(key, "must not be empty")
+    return value
+
+
+def _optional_text(_instance: object, attribute: "Attribute[str | None]", value: str | None) -> None:
+    if value is not None:
+        not_blank(attribute.name, value)
+
+
+def _models(_instance: object, _attribute: object, value: tuple[str, ...] | None) -> None:
+    if value is None:
+        return
+    if not value:
+        raise Wrong("models", "must not be empty; leave it out to ask the server")
+    for model in value:
+        not_blank("models", model)
+    twice = next((model for model in value if value.count(model) > 1), None)
+    if twice is not None:
+        raise Wrong("models", f"names {twice!r} twice")
+
+
+@frozen
+class ProviderSettings:
+    """One ``[providers.NAME]`` table.
+
+    ``api_key`` never shows in ``repr``. ``models`` is None when the server is to be asked. ``script``
+    and ``seed`` belong to the types ``scripted`` and ``chaos``.
+    """
+
+    type: str
+    base_url: str | None = field(default=None, validator=_optional_text)
+    api_key_env: str | None = field(default=None, validator=_optional_text)
+    api_key: str | None = field(default=None, repr=False, validator=_optional_text)
+    models: tuple[str, ...] | None = field(default=None, validator=_models)
+    script: str | None = field(default=None, validator=_optional_text)
+    seed: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        one_of("type", self.type, PROVIDER_TYPES)
+        given = {
+            name
+            for name in ("base_url", "api_key_env", "api_key", "script", "seed")
+            if getattr(self, name) is not None
+        }
+        for name in sorted(given - _ALLOWED[self.type]):
+            raise Wrong(name, f"has no meaning for a provider of type {self.type!r}")
+        needed = _NEEDED.get(self.type)
+        if needed is not None and needed not in given:
+            raise Wrong(needed, f"is missing; a provider of type {self.type!r} needs it")
+        if self.base_url is not None and not _URL.fullmatch(self.base_url):
+            raise Wrong("base_url", "must be an http:// or https:// URL without a query")
+        if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
+            # Not repeated: people paste the key itself here.
+            raise Wrong("api_key_env", "must be the name of an environment variable")
+        if self.api_key is not None and not _KEY.fullmatch(self.api_key):
+            raise Wrong("api_key", "must be printable ASCII without spaces")
+
+
+@frozen
+class Limits:
+    """``[limits]``: calls of the model in one turn, and seconds of silence that end a stream."""
+
+    model_calls: int = 100
+    idle_s: float = 120.0
+
+    def __attrs_post_init__(self) -> None:
+        if self.model_calls < 1:
+            raise Wrong("model_calls", "must be at least 1")
+        if not 0 < self.idle_s < math.inf:
+            raise Wrong("idle_s", "must be a number of seconds above 0")
+
+
+@frozen
+class AcpSettings:
+    """``[acp]``: what is advertised. ``full`` goes beyond the baseline."""
+
+    profile: str = "baseline"
+
+    def __attrs_post_init__(self) -> None:
+        one_of("profile", self.profile, PROFILES)
+
+
+def _providers(_instance: object, _attribute: object, value: Mapping[str, ProviderSettings]) -> None:
+    for name in value:
+        if not _NAME.fullmatch(name):
+            raise Wrong(
+                "providers", f"{name!r} cannot be a provider's name; use letters, digits, '.', '_' and '-'"
+            )
+
+
+@frozen
+class Config:
+    """Everything that was decided before the start.
+
+    ``provider`` and ``model`` are None when nothing names them; whether they exist is for the catalog
+    to say. ``source`` is the file that was read, if any. ``warnings`` are lines for the log.
+    """
+
+    provider: str | None = field(default=None, validator=_optional_text)
+    model: str | None = field(default=None, validator=_optional_text)
+    effort: str = "default"
+    providers: Mapping[str, ProviderSettings] = field(factory=dict, validator=_providers)
+    limits: Limits = Limits()
+    acp: AcpSettings = AcpSettings()
+    source: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        one_of("effort", self.effort, EFFORTS)

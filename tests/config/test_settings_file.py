@@ -1,0 +1,269 @@
+"""The settings file: every key with good and bad values, and each fault as one line that names the file
+and the key (or the line) and says what is wrong, without repeating a secret."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from term2_acp.config import (
+    EFFORTS,
+    AcpSettings,
+    Config,
+    Limits,
+    ProviderSettings,
+    SettingsError,
+    load,
+)
+from term2_acp.providers.base import Effort
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write the settings file and load it."""
+    path = tmp_path / "settings.toml"
+
+    def write(content, *, mode=0o600, **flags):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.chmod(mode)
+        return load({"TERM2_CONFIG": str(path)}, **flags)
+
+    write.path = str(path)
+    return write
+
+
+def test_everything_that_can_be_set(file):
+    config = file("""
+        provider = "lab"
+        model = "qwen3-coder"
+        effort = "xhigh"
+        [providers.lab]
+        type = "openai-compatible"
+        base_url = "http://127.0.0.1:8080/v1"
+        api_key_env = "LAB_KEY"
+        models = ["qwen3-coder", "other"]
+        [providers.mine]
+        type = "anthropic"
+        api_key = "sk-ant-1234"
+        [providers.test]
+        type = "scripted"
+        script = "/s.toml"
+        [providers.noise]
+        type = "chaos"
+        seed = 0
+        [providers.small]
+        type = "local"
+        [limits]
+        model_calls = 7
+        idle_s = 1.5
+        [acp]
+        profile = "full"
+    """)
+    assert config == Config(
+        provider="lab",
+        model="qwen3-coder",
+        effort="xhigh",
+        providers={
+            "lab": ProviderSettings(
+                type="openai-compatible",
+                base_url="http://127.0.0.1:8080/v1",
+                api_key_env="LAB_KEY",
+                models=("qwen3-coder", "other"),
+            ),
+            "mine": ProviderSettings(type="anthropic", api_key="sk-ant-1234"),
+            "test": ProviderSettings(type="scripted", script="/s.toml"),
+            "noise": ProviderSettings(type="chaos", seed=0),
+            "small": ProviderSettings(type="local"),
+        },
+        limits=Limits(model_calls=7, idle_s=1.5),
+        acp=AcpSettings(profile="full"),
+        source=file.path,
+        warnings=(),
+    )
+
+
+def test_an_empty_file_is_all_defaults(file):
+    assert file("") == Config(source=file.path)
+    assert file(b"\xef\xbb\xbf# with a byte order mark\r\n") == Config(source=file.path)
+    config = file("[limits]\nidle_s = 5\n")
+    assert config.limits == Limits(model_calls=100, idle_s=5.0)
+    assert type(config.limits.idle_s) is float
+
+
+PROVIDER = '[providers.lab]\ntype = "{}"\n'
+OPENAI = PROVIDER.format("openai")
+CHAOS = PROVIDER.format("chaos")
+KNOWN = "unknown key; known here are acp, effort, limits, model, provider, providers"
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "what"),
+    [
+        ("modle = 'x'", "modle", "unknown key; did you mean 'model'?"),
+        ("MODEL = 'x'", "MODEL", "unknown key; did you mean 'model'?"),
+        ("[limit]", "limit", "unknown key; did you mean 'limits'?"),
+        ("[limits]\nmodel_call = 1", "limits.model_call", "unknown key; did you mean 'model_calls'?"),
+        ("[acp]\nprofil = 'full'", "acp.profil", "unknown key; did you mean 'profile'?"),
+        ("[provider.lab]\ntype = 'local'", "provider", "must be text, not a table"),
+        ("zz = 1", "zz", KNOWN),
+        ("source = 'x'", "source", KNOWN),
+        ("[acp]\nzz = 1", "acp.zz", "unknown key; known here are profile"),
+        ('"a b" = 1\n', '"a b"', KNOWN),
+        (OPENAI + "api_kye = 'k'", "providers.lab.api_kye", "unknown key; did you mean 'api_key'?"),
+        ("limits = 3", "limits", "must be a table, not a whole number"),
+        ("providers = []", "providers", "must be a table, not a list"),
+        ("[[providers.lab]]\ntype = 'local'", "providers.lab", "must be a table, not a list"),
+        ("providers.lab = 'local'", "providers.lab", "must be a table, not text"),
+        ("[limits]\nmodel_calls = true", "limits.model_calls", "must be a whole number, not true or false"),
+        ("[limits]\nmodel_calls = 1.0", "limits.model_calls", "must be a whole number, not a number"),
+        ("[limits]\nmodel_calls = '1'", "limits.model_calls", "must be a whole number, not text"),
+        ("[limits]\nmodel_calls = 0", "limits.model_calls", "must be at least 1"),
+        ("[limits]\nmodel_calls = -3", "limits.model_calls", "must be at least 1"),
+        ("[limits]\nidle_s = false", "limits.idle_s", "must be a number, not true or false"),
+        ("[limits]\nidle_s = 0", "limits.idle_s", "must be a number of seconds above 0"),
+        ("[limits]\nidle_s = nan", "limits.idle_s", "must be a number of seconds above 0"),
+        ("[limits]\nidle_s = inf", "limits.idle_s", "must be a number of seconds above 0"),
+        ("[limits]\nidle_s = 1" + "0" * 400, "limits.idle_s", "is too large"),
+        ("provider = 1979-05-27", "provider", "must be text, not a date or time"),
+        ("provider = ''", "provider", "must not be empty"),
+        ("model = ' '", "model", "must not be empty"),
+        ("effort = 'maximal'", "effort", f"must be one of {', '.join(EFFORTS)}, not 'maximal'"),
+        ("effort = 3", "effort", "must be text, not a whole number"),
+        ("[acp]\nprofile = 'all'", "acp.profile", "must be one of baseline, full, not 'all'"),
+        ("[providers.lab]", "providers.lab.type", "is missing"),
+        (
+            PROVIDER.format("opnai"),
+            "providers.lab.type",
+            "must be one of openai, openai-compatible, anthropic, local, scripted, chaos, not 'opnai'",
+        ),
+        (
+            PROVIDER.format("openai-compatible"),
+            "providers.lab.base_url",
+            "is missing; a provider of type 'openai-compatible' needs it",
+        ),
+        (
+            PROVIDER.format("scripted"),
+            "providers.lab.script",
+            "is missing; a provider of type 'scripted' needs it",
+        ),
+        (PROVIDER.format("chaos"), "providers.lab.seed", "is missing; a provider of type 'chaos' needs it"),
+        (
+            OPENAI + "script = 'x'",
+            "providers.lab.script",
+            "has no meaning for a provider of type 'openai'",
+        ),
+        (
+            PROVIDER.format("local") + "base_url = 'http://h'",
+            "providers.lab.base_url",
+            "has no meaning for a provider of type 'local'",
+        ),
+        (CHAOS + "seed = true", "providers.lab.seed", "must be a whole number, not true or false"),
+        (OPENAI + "models = 'm'", "providers.lab.models", "must be a list of texts, not text"),
+        (
+            OPENAI + "models = ['m', 1]",
+            "providers.lab.models",
+            "must be a list of texts, and holds a whole number",
+        ),
+        (
+            OPENAI + "models = []",
+            "providers.lab.models",
+            "must not be empty; leave it out to ask the server",
+        ),
+        (OPENAI + "models = ['m', 'm']", "providers.lab.models", "names 'm' twice"),
+        (OPENAI + "models = ['']", "providers.lab.models", "must not be empty"),
+        (
+            OPENAI + "base_url = 'localhost:80'",
+            "providers.lab.base_url",
+            "must be an http:// or https:// URL without a query",
+        ),
+        (OPENAI + "api_key = ''", "providers.lab.api_key", "must not be empty"),
+        (
+            "[providers.'a/b']\ntype = 'openai'",
+            "providers",
+            "'a/b' cannot be a provider's name; use letters, digits, '.', '_' and '-'",
+        ),
+        # Syntax: the line.
+        ("x", "1", "expected '=' after a key in a key/value pair"),
+        ("a = 1\n\nb = [1,\n", "3", "invalid value"),
+        ("a = 1\na = 2\n", "2", "cannot overwrite a value"),
+        (b"a = 1\n# \xff\n", "2", "is not UTF-8"),
+        (b"a = 1\nb = '\x00'", "2", "found invalid character '\\x00'"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_line_with_file_key_and_reason(file, content, where, what):
+    with pytest.raises(SettingsError) as caught:
+        file(content)
+    message = str(caught.value)
+    assert message.startswith(f"{file.path}:{where}: {what}")
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize("content", ["x = " + "[" * 20_000, "x = 1" + "0" * 5000, "a." * 3000 + "b = 1"])
+def test_a_file_that_cannot_be_taken_in_is_refused(file, content):
+    with pytest.raises(SettingsError, match=":"):
+        file(content)
+
+
+def test_a_misspelt_key_is_named_before_what_it_made_missing(file):
+    with pytest.raises(SettingsError) as caught:
+        file("[providers.lab]\ntipe = 'openai'")
+    assert str(caught.value) == f"{file.path}:providers.lab.tipe: unknown key; did you mean 'type'?"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "api_key = 'sk-very secret'",
+        "api_key = ['sk-very secret']",
+        "api_key_env = 'sk-very secret'",
+        "api_kee = 'sk-very'",
+    ],
+)
+def test_no_fault_repeats_a_key(file, line):
+    with pytest.raises(SettingsError) as caught:
+        file(OPENAI + line)
+    assert "very" not in str(caught.value)
+
+
+def test_a_key_does_not_show_in_a_representation(file):
+    config = file(OPENAI + "api_key = 'sk-verysecret'")
+    assert config.providers["lab"].api_key == "sk-verysecret"
+    assert "verysecret" not in repr(config)
+
+
+@pytest.mark.parametrize(("mode", "warns"), [(0o600, False), (0o640, True), (0o604, True), (0o700, False)])
+def test_a_key_in_a_file_that_others_can_read_warns(file, mode, warns):
+    config = file(OPENAI + "api_key = 'sk-verysecret'", mode=mode)
+    line = f"{file.path}:providers.lab.api_key: other users can read this file; chmod 600 makes it private"
+    assert config.warnings == ((line,) if warns else ())
+
+
+def test_a_file_without_keys_may_be_read_by_anyone(file):
+    assert file(OPENAI + "api_key_env = 'K'", mode=0o644).warnings == ()
+
+
+def test_a_script_is_found_beside_the_settings(file):
+    directory = os.path.dirname(file.path)
+    content = PROVIDER.format("scripted") + "script = '{}'"
+    assert file(content.format("s.toml")).providers["lab"].script == os.path.join(directory, "s.toml")
+    assert file(content.format("/s.toml")).providers["lab"].script == "/s.toml"
+
+
+def test_a_bare_word_names_a_built_in_script(file):
+    assert file(PROVIDER.format("scripted") + "script = 'bench'").providers["lab"].script == "bench"
+
+
+def test_the_efforts_are_those_that_providers_know():
+    assert set(EFFORTS) == {effort.value for effort in Effort}
+
+
+def test_without_a_file_neither_tomllib_nor_cattrs_is_imported(tmp_path):
+    program = (
+        "import sys, term2_acp.config as c\n"
+        f"c.load({{'HOME': {str(tmp_path)!r}}})\n"
+        "print([m for m in ('tomllib', 'cattrs', 'difflib', 'pwd') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True,
+                            env={"PYTHONPATH": os.pathsep.join(sys.path)}, check=True)  # fmt: skip
+    assert result.stdout.strip() == "[]"
