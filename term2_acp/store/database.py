@@ -1,0 +1,95 @@
+"""The database as one object: everything here blocks, and runs on the store's thread.
+
+This module and those below it (``schema``, ``sessions``, ``journal``, ``rows``) import sqlite3 and
+cattrs; ``store`` imports it when it is opened, so that a daemon that has no session yet does not pay
+for them.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from term2_acp.domain.events import Event
+from term2_acp.store import journal, schema, sessions
+from term2_acp.store.errors import StoreFailed, UnknownSession
+from term2_acp.store.records import Page, SessionRecord
+from term2_acp.store.rows import Row, RowCodec
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Database:
+    """One connection and the codec of its rows. Methods raise ``sqlite3.Error`` and ``StoreFailed``.
+
+    Those that write are called by the work of a ``commit``. All but ``to_rows`` belong to the thread
+    that made the object.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._codec = RowCodec()
+
+    @classmethod
+    def open(cls, path: str, connect: Callable[[str], sqlite3.Connection] | None = None) -> "Database":
+        """Open the database at the path, by ``connect`` if it is given. Raises ``StoreFailed``."""
+        try:
+            return cls((connect or schema.open_database)(path))
+        except sqlite3.Error as error:
+            logger.exception("the session store cannot be opened")
+            raise StoreFailed.from_error(error) from error
+
+    def read(self, fn: Callable[["Database"], T]) -> T:
+        """Call ``fn`` with this database; what SQLite raises comes out as ``StoreFailed``."""
+        try:
+            return fn(self)
+        except sqlite3.Error as error:
+            logger.exception("the store could not read")
+            raise StoreFailed.from_error(error) from error
+
+    def commit(self, work: Callable[[], None]) -> None:
+        """Do the work in one write transaction."""
+        schema.commit(self._connection, work)
+
+    def close(self) -> None:
+        """Close the connection; the last one to close folds the write-ahead log in."""
+        self._connection.close()
+
+    def create(self, record: SessionRecord) -> int:
+        """Add a session; its number."""
+        return sessions.create(self._connection, record)
+
+    def find(self, session_id: str) -> SessionRecord | None:
+        """The session's record, if there is such a session."""
+        return sessions.find(self._connection, session_id)
+
+    def page(self, cwd: str | None, cursor: str | None, limit: int) -> Page:
+        """One page of the list."""
+        return sessions.page(self._connection, cwd, cursor, limit)
+
+    def number_of(self, session_id: str) -> int:
+        """The session's number. Raises ``UnknownSession``."""
+        number = sessions.number_of(self._connection, session_id)
+        if number is None:
+            raise UnknownSession
+        return number
+
+    def to_rows(self, events: Iterable[Event]) -> list[Row]:
+        """The rows that keep these events. Safe on any thread."""
+        return self._codec.to_rows(events)
+
+    def append(self, number: int, rows: Sequence[Row], updated_at: str, title: str | None) -> None:
+        """Add rows to a session's journal. Raises ``UnknownSession``."""
+        if not sessions.touch(self._connection, number, updated_at, title):
+            raise UnknownSession
+        journal.append(self._connection, number, rows)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Where a session's rows are."""
+        return journal.span(self._connection, number)
+
+    def read_chunk(self, after: int, until: int) -> journal.Chunk:
+        """The next rows of a session."""
+        return journal.read_chunk(self._connection, self._codec, after, until)

@@ -1,0 +1,199 @@
+"""Events to rows and back.
+
+A row's body is JSON: msgspec writes it, cattrs knows the classes. Rules:
+
+- ``_KINDS`` is the one table of names. A name never gets another meaning, and a class whose fields
+  change in a way that old rows do not fit gets the next ``FORMAT``, with code here that reads both.
+- Reading is strict: a number is not text, 1 is not true, null is no text. A body that does not fit its
+  class is a *damaged* row, one whose kind or version is not known is a *newer* one. Both are skipped,
+  counted and named in the log by whoever reads; neither is changed in the file.
+- Text is kept exactly, NUL, line separators and lone surrogates included. JSON cannot carry a lone
+  surrogate and msgspec refuses it, so such a body is written by the standard library with surrogates
+  encoded as they stand. Those bytes are not UTF-8, by which the reader knows them.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+import cattrs.preconf.msgspec
+import msgspec
+from attrs import frozen
+from cattrs.strategies import configure_tagged_union
+
+from term2_acp.domain.content import ContentBlock, Diff, ResourceLink, Text, ToolContent
+from term2_acp.domain.events import (
+    SHOWN_ONLY,
+    AgentMessage,
+    AgentMessageChunk,
+    AgentThought,
+    AgentThoughtChunk,
+    Event,
+    Idle,
+    PlanUpdate,
+    ReplyEnded,
+    SessionInfoUpdate,
+    ToolCallContentAdded,
+    ToolCallDispatched,
+    ToolCallPrepared,
+    ToolCallSettled,
+    UsageUpdate,
+    UserMessage,
+)
+from term2_acp.domain.toolcall import ToolCallUpdate
+from term2_acp.store.errors import FAILED, StoreFailed
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+"""The version that new rows are written in."""
+
+_KINDS: dict[str, type] = {
+    "idle": Idle,
+    "user_message": UserMessage,
+    "agent_message_chunk": AgentMessageChunk,
+    "agent_thought_chunk": AgentThoughtChunk,
+    "agent_message": AgentMessage,
+    "agent_thought": AgentThought,
+    "tool_call_update": ToolCallUpdate,
+    "tool_call_content_added": ToolCallContentAdded,
+    "plan_update": PlanUpdate,
+    "usage_update": UsageUpdate,
+    "session_info_update": SessionInfoUpdate,
+    "tool_call_prepared": ToolCallPrepared,
+    "tool_call_dispatched": ToolCallDispatched,
+    "tool_call_settled": ToolCallSettled,
+    "reply_ended": ReplyEnded,
+}
+
+_CONTENT_TAGS = {Text: "text", ResourceLink: "resource_link", Diff: "diff"}
+
+# What decoding and structuring raise for a body that does not fit.
+_MISFITS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+# What encoding raises for a value that is no JSON value.
+_UNWRITABLE = (ValueError, TypeError, OverflowError, RecursionError)
+
+
+class DamagedRow(Exception):
+    """The body is not what its kind and version say. The message names the fault, not the content."""
+
+
+class NewerRow(Exception):
+    """The kind or the version is not known here: a newer term2 wrote the row."""
+
+
+@frozen
+class Row:
+    """One event as it is kept."""
+
+    version: int
+    kind: str
+    body: bytes
+
+
+class RowCodec:
+    """``to_row`` and ``from_row`` for every event that is kept. Making one takes a few milliseconds."""
+
+    def __init__(self) -> None:
+        converter = _converter()
+        self._converter = converter
+        self._names = {cls: kind for kind, cls in _KINDS.items()}
+        self._writers: dict[type, Callable[[Any], bytes]] = {
+            cls: converter.get_dumps_hook(cls) for cls in _KINDS.values()
+        }
+        self._readers: dict[str, Callable[[Any, Any], Any]] = {
+            kind: converter.get_structure_hook(cls) for kind, cls in _KINDS.items()
+        }
+
+    def to_rows(self, events: Iterable[Event]) -> list[Row]:
+        """The rows that keep these events: none for what is only shown, one for a run of chunks.
+
+        Raises ``StoreFailed`` when a value in an event is no JSON value.
+        """
+        return [self.to_row(event) for event in merged(events)]
+
+    def to_row(self, event: Event) -> Row:
+        """The row of one event. Raises as ``to_rows`` does."""
+        cls = type(event)
+        try:
+            try:
+                body = self._writers[cls](event)
+            except UnicodeEncodeError:
+                plain = self._converter.unstructure(event, cls)
+                body = json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode(
+                    "utf-8", "surrogatepass"
+                )
+        except _UNWRITABLE as error:
+            logger.exception("a %s cannot be written as a row", cls.__name__)
+            raise StoreFailed.because(FAILED) from error
+        return Row(FORMAT, self._names[cls], body)
+
+    def from_row(self, version: object, kind: str, body: bytes) -> Event:
+        """The event of a row. Raises ``DamagedRow`` and ``NewerRow``."""
+        reader = self._readers.get(kind)
+        if reader is None or version != FORMAT:
+            raise NewerRow
+        try:
+            try:
+                plain = msgspec.json.decode(body)
+            except msgspec.DecodeError:
+                plain = json.loads(body.decode("utf-8", "surrogatepass"))
+            event: Event = reader(plain, _KINDS[kind])
+        except _MISFITS as error:
+            raise DamagedRow(type(error).__name__) from error
+        return event
+
+
+def merged(events: Iterable[Event]) -> Sequence[Event]:
+    """The events that are kept, with a run of chunks of one message as one chunk.
+
+    The parts are joined once; adding them up one by one would be quadratic.
+    """
+    kept: list[Event] = []
+    parts: list[str] = []
+    last: AgentMessageChunk | AgentThoughtChunk | None = None
+
+    def end_run() -> None:
+        if last is not None and len(parts) > 1:
+            kept[-1] = type(last)(last.message_id, "".join(parts))
+
+    for event in events:
+        if type(event) in SHOWN_ONLY:
+            continue
+        if not isinstance(event, AgentMessageChunk | AgentThoughtChunk):
+            end_run()
+            last = None
+        elif last is not None and type(event) is type(last) and event.message_id == last.message_id:
+            parts.append(event.text)
+            continue
+        else:
+            end_run()
+            last = event
+            parts = [event.text]
+        kept.append(event)
+    end_run()
+    return kept
+
+
+def _converter() -> cattrs.preconf.msgspec.MsgspecJsonConverter:
+    # Detailed validation would say where a damaged body is wrong, and takes twice as long for every
+    # row; nobody can act on the place.
+    converter = cattrs.preconf.msgspec.make_converter(omit_if_default=True, detailed_validation=False)
+    for scalar in (str, int, bool, float):
+        converter.register_structure_hook(scalar, _strictly)
+    for union in (ContentBlock, ToolContent):
+        configure_tagged_union(union, converter, tag_generator=_CONTENT_TAGS.__getitem__, tag_name="type")
+    return converter
+
+
+def _strictly(value: Any, expected: Any) -> Any:
+    # cattrs would call the type: None would become the text "None", and "false" become true. The hook
+    # for str also gets every StrEnum, which knows its values.
+    if issubclass(expected, Enum):
+        return expected(value)
+    if type(value) is not expected:
+        raise TypeError
+    return value

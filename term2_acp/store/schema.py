@@ -1,0 +1,127 @@
+"""Opening the database, and bringing its tables up to date.
+
+Migrations are the files ``migrations/NNNN_name.sql``, numbered from 1 without a gap; ``user_version``
+in the database says how many of them it has seen. They run inside one ``BEGIN IMMEDIATE`` transaction
+that looks at the number again, so two processes that open the store at once are safe: the second finds
+the work done. A migration that was released never changes; a database that has seen more migrations
+than we know belongs to a newer term2 and is left alone.
+
+WAL lets one process write while others read. ``synchronous = NORMAL`` survives the death of the process
+at any instant; a power cut may take the last moments, never the database (sqlite.org/wal.html). FULL
+costs ten times as much here and a hundred times as much on a laptop.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+
+from term2_acp.store.errors import BUSY, DAMAGED, StoreFailed, StoreTooNew
+from term2_acp.store.private import make_file
+
+# How long a statement waits for another process that is writing. A group takes well under a
+# millisecond; a process that was stopped in the middle of one must not hold the others up for long.
+BUSY_SECONDS = 5.0
+
+# Changing the journal mode needs the database for itself and does not always ask the busy handler, so
+# it is tried again after this long, within BUSY_SECONDS.
+_RETRY_SECONDS = 0.01
+
+_MIGRATIONS = os.path.join(os.path.dirname(__file__), "migrations")
+
+
+def open_database(path: str) -> sqlite3.Connection:
+    """Open the database in the calling thread, made 0600 if it is missing, with tables up to date.
+
+    Raises ``StoreTooNew`` and ``sqlite3.Error``; the connection is closed then.
+    """
+    make_file(path)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        # A damaged text must not hide its neighbours; the default would raise for the whole result.
+        connection.text_factory = _decode_leniently
+        migrations = _migration_files()
+        if _version(connection) > len(migrations):
+            raise StoreTooNew
+        _use_wal(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if _version(connection) < len(migrations):
+            _migrate(connection, migrations)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def commit(connection: sqlite3.Connection, work: Callable[[], None]) -> None:
+    """Do the work in one write transaction, rolled back when anything is raised.
+
+    IMMEDIATE, because a transaction that turns from reading to writing gets SQLITE_BUSY without the
+    busy timeout. Some errors (a full disk) roll back by themselves.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        work()
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _decode_leniently(text: bytes) -> str:
+    return text.decode(errors="replace")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _migration_files() -> list[str]:
+    """The paths of the migrations, in order."""
+    names = sorted(name for name in os.listdir(_MIGRATIONS) if name.endswith(".sql"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    return [os.path.join(_MIGRATIONS, name) for name in names]
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if StoreFailed.from_error(error).code != BUSY or time.monotonic() > give_up:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            # A file system without shared memory keeps the old mode. It is safe, and slower.
+            assert mode in ("wal", "delete", "memory"), mode
+            return
+
+
+def _migrate(connection: sqlite3.Connection, migrations: list[str]) -> None:
+    def work() -> None:
+        seen = _version(connection)
+        if seen > len(migrations):
+            raise StoreTooNew
+        for path in migrations[seen:]:
+            with open(path, encoding="utf-8") as file:
+                for statement in _statements(file.read()):
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+
+    commit(connection, work)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script. (``executescript`` would commit the transaction we are in.)"""
+    lines: list[str] = []
+    for line in script.splitlines():
+        lines.append(line)
+        statement = "\n".join(lines)
+        if sqlite3.complete_statement(statement):
+            yield statement
+            lines.clear()
+    if "".join(lines).strip():
+        raise StoreFailed.because(DAMAGED)

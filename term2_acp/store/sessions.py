@@ -1,0 +1,146 @@
+"""The list of sessions: plain functions over a connection, run on the store's thread.
+
+Texts that come from outside (ids, directories, titles) are kept as bytes: UTF-8 in which lone
+surrogates may stand, because a directory's name on Linux need not be UTF-8 and SQLite takes no lone
+surrogate as text.
+
+A page is found by its *key*, the activity and number of the last session of the page before, never by
+an offset: sessions that are added meanwhile come before it and move nothing. A session that is used
+while someone pages moves to the front, so a later page no longer has it.
+"""
+
+import base64
+import binascii
+import re
+import sqlite3
+
+import msgspec
+
+from term2_acp.domain.ids import SessionId
+from term2_acp.store.errors import BadCursor
+from term2_acp.store.records import Page, SessionRecord
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+
+_CURSOR_LIMIT = 200  # characters; ours have about 60
+_LARGEST_NUMBER = 2**31 - 1  # a session's number shares 63 bits with the sequence numbers of its rows
+
+
+def create(connection: sqlite3.Connection, record: SessionRecord) -> int:
+    """Add the session and return its number. Raises ``ValueError`` for a time of another form."""
+    if not (_TIME.fullmatch(record.created_at) and _TIME.fullmatch(record.updated_at)):
+        raise ValueError("times are ISO 8601, UTC, with milliseconds and Z")
+    cursor = connection.execute(
+        "INSERT INTO session (id, cwd, title, created_at) VALUES (?, ?, ?, ?)",
+        (
+            text_to_column(record.session_id),
+            text_to_column(record.cwd),
+            None if record.title is None else text_to_column(record.title),
+            record.created_at,
+        ),
+    )
+    number = cursor.lastrowid
+    assert number is not None
+    connection.execute(
+        "INSERT INTO activity (session, updated_at) VALUES (?, ?)", (number, record.updated_at)
+    )
+    return number
+
+
+def number_of(connection: sqlite3.Connection, session_id: str) -> int | None:
+    """The number of the session, or None when there is no such session."""
+    row = connection.execute(
+        "SELECT number FROM session WHERE id = ?", (text_to_column(session_id),)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def touch(connection: sqlite3.Connection, number: int, updated_at: str, title: str | None) -> bool:
+    """Note that the session was active, and its title if there is one. False: no such session."""
+    if title is not None:
+        connection.execute("UPDATE session SET title = ? WHERE number = ?", (text_to_column(title), number))
+    cursor = connection.execute("UPDATE activity SET updated_at = ? WHERE session = ?", (updated_at, number))
+    return cursor.rowcount == 1
+
+
+_SELECT = (
+    "SELECT number, id, cwd, title, created_at, updated_at FROM session JOIN activity ON session = number "
+)
+
+
+def find(connection: sqlite3.Connection, session_id: str) -> SessionRecord | None:
+    """The session's record, or None when there is no such session."""
+    row = connection.execute(_SELECT + "WHERE id = ?", (text_to_column(session_id),)).fetchone()
+    return None if row is None else _from_row(row)
+
+
+def page(connection: sqlite3.Connection, cwd: str | None, cursor: str | None, limit: int) -> Page:
+    """One page. Raises ``BadCursor``."""
+    conditions = ["1"]
+    values: list[object] = []
+    if cursor is not None:
+        conditions.append("(updated_at, session) < (?, ?)")
+        values += _key_from_cursor(cursor)
+    if cwd is not None:
+        conditions.append("session IN (SELECT number FROM session WHERE cwd = ?)")
+        values.append(text_to_column(cwd))
+    # The keys first, from the narrow table, and the records of this page only. One more than the page
+    # holds tells whether another follows.
+    keys = (
+        f"SELECT session FROM activity WHERE {' AND '.join(conditions)} "  # noqa: S608 - from the lines above
+        "ORDER BY updated_at DESC, session DESC LIMIT ?"
+    )
+    rows = connection.execute(
+        _SELECT + f"WHERE number IN ({keys}) ORDER BY updated_at DESC, session DESC", (*values, limit + 1)
+    ).fetchall()
+    more = len(rows) > limit
+    rows = rows[:limit]
+    return Page(
+        sessions=tuple(_from_row(row) for row in rows),
+        next_cursor=_key_to_cursor(rows[-1][5], rows[-1][0]) if more else None,
+    )
+
+
+def text_to_column(text: str) -> bytes:
+    """Text as it is kept; see the file's rules."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text_from_column(column: object) -> str:
+    if not isinstance(column, bytes):
+        return str(column)  # someone edited the database by hand
+    try:
+        return column.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        # One damaged text must not hide the session, let alone the list.
+        return column.decode("utf-8", "replace")
+
+
+def _from_row(row: tuple[object, ...]) -> SessionRecord:
+    _number, session_id, cwd, title, created_at, updated_at = row
+    return SessionRecord(
+        session_id=SessionId(_text_from_column(session_id)),
+        cwd=_text_from_column(cwd),
+        title=None if title is None else _text_from_column(title),
+        created_at=str(created_at),
+        updated_at=str(updated_at),
+    )
+
+
+def _key_to_cursor(updated_at: str, number: int) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode((updated_at, number))).decode("ascii")
+
+
+def _key_from_cursor(cursor: str) -> tuple[str, int]:
+    """The key in a cursor. Only what ``_key_to_cursor`` makes is taken, to the letter."""
+    try:
+        if len(cursor) > _CURSOR_LIMIT:
+            raise BadCursor
+        text = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
+        updated_at, number = msgspec.json.decode(text, type=tuple[str, int])
+    except (binascii.Error, UnicodeEncodeError, msgspec.DecodeError):
+        raise BadCursor from None
+    sound = _TIME.fullmatch(updated_at) and 0 < number <= _LARGEST_NUMBER
+    if not sound or _key_to_cursor(updated_at, number) != cursor:
+        raise BadCursor
+    return updated_at, number
