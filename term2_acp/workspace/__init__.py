@@ -9,6 +9,56 @@ Rules of the room:
   one that was read.
 """
 
-from term2_acp.workspace.workspace import Workspace
+from term2_acp.workspace.content import (
+    MAX_FILE_BYTES,
+    FileContent,
+    FileText,
+    LineEnd,
+    has_one_line_end,
+    line_end_of,
+    text_of,
+)
+from term2_acp.workspace.patterns import Pattern, PatternRefused, compile_pattern
+from term2_acp.workspace.refusals import (
+    AlreadyThere,
+    ChangedSinceRead,
+    FileRefused,
+    Missing,
+    NotRead,
+    NotRegular,
+    PathChanged,
+    PathRefused,
+    TooLarge,
+)
+from term2_acp.workspace.replace import StagedEdit
+from term2_acp.workspace.ripgrep import Hit, Hits, Listing, Query
+from term2_acp.workspace.workspace import Kind, Workspace
 
-__all__ = ["Workspace"]
+__all__ = [
+    "MAX_FILE_BYTES",
+    "AlreadyThere",
+    "ChangedSinceRead",
+    "FileContent",
+    "FileRefused",
+    "FileText",
+    "Hit",
+    "Hits",
+    "Kind",
+    "LineEnd",
+    "Listing",
+    "Missing",
+    "NotRead",
+    "NotRegular",
+    "PathChanged",
+    "PathRefused",
+    "Pattern",
+    "PatternRefused",
+    "Query",
+    "StagedEdit",
+    "TooLarge",
+    "Workspace",
+    "compile_pattern",
+    "has_one_line_end",
+    "line_end_of",
+    "text_of",
+]

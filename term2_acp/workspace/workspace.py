@@ -1,5 +1,282 @@
-"""One session's view of the file system."""
+"""One session's view of the file system.
+
+Every use of a file begins with ``resolve``, which gives the canonical target that is decided about, and
+every later step makes sure that the path as it was typed still leads there. The workspace also keeps what
+the model has *seen*: the digest of each file's content as it was read or written last in this session. A
+file may be changed only while that is what it holds.
+
+Small metadata calls are made inline. Contents are read, hashed and written in threads, with a limiter of
+the session's own, so that a disk that hangs stops its own session only. Nobody waits for a thread that
+was cancelled, and it has no effect any more.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import TypeVar
+
+import trio
+
+from term2_acp.domain.paths import Target, hides, is_within
+from term2_acp.workspace import opening, ripgrep
+from term2_acp.workspace.content import FileContent, read_whole, text_of
+from term2_acp.workspace.guards import Guards
+from term2_acp.workspace.patterns import PatternRefused, compile_pattern
+from term2_acp.workspace.refusals import (
+    ChangedSinceRead,
+    FileRefused,
+    Missing,
+    NotRead,
+    NotRegular,
+    PathChanged,
+    PathRefused,
+)
+from term2_acp.workspace.replace import Edit, StagedEdit, Ticket, stage
+from term2_acp.workspace.resolve import absolute, canonical
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Threads of one session that work on files at the same time.
+MAX_THREADS = 4
+
+# Files whose digests a session remembers, about 250 bytes each. The one forgotten has to be read again.
+MAX_SEEN = 10_000
+
+# Characters of a search pattern: far below what one argument of a command may hold.
+MAX_QUERY = 10_000
+
+
+class Kind(Enum):
+    """What is at a path."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    NOTHING = "nothing"
+    OTHER = "other"
 
 
 class Workspace:
-    """The files a session works on, rooted at its canonical ``cwd``."""
+    """The files a session works on, rooted at its canonical ``cwd``.
+
+    ``home`` is the person's home directory. ``own_paths`` are term2's settings file and state directory,
+    which are hidden; ``own_code`` the directory of its code, which is protected from changes.
+    """
+
+    def __init__(
+        self,
+        cwd: str,
+        *,
+        home: str | None,
+        own_paths: tuple[str, ...] = (),
+        own_code: tuple[str, ...] = (),
+        find_ripgrep: ripgrep.WhereIsRipgrep = ripgrep.find,
+    ) -> None:
+        self.cwd = cwd
+        self._guards = Guards(
+            cwd,
+            os.path.realpath(home) if home is not None else None,
+            tuple(map(os.path.realpath, own_paths)),
+            tuple(map(os.path.realpath, own_code)),
+        )
+        self._find_ripgrep = find_ripgrep
+        self._seen: dict[str, bytes] = {}
+        self._threads: trio.CapacityLimiter | None = None
+
+    # -- paths -------------------------------------------------------------------------------------
+
+    def resolve(self, typed: str) -> Target:
+        """Find out where a path leads, relative ones from the session's cwd. Metadata only.
+
+        Raises:
+            PathRefused: it leads nowhere that may be opened.
+        """
+        path = absolute(self.cwd, typed)
+        found = canonical(path)
+        if self._guards.holds_open(found.path):
+            # Closing a file drops every POSIX lock that this process has on it, the database's too.
+            raise PathRefused("term2 keeps its sessions in this file and has it open; it cannot be used.")
+        return Target(
+            typed=path,
+            path=found.path,
+            inside=is_within(self.cwd, found.path),
+            guarded=self._guards.guard(found.path, found.links),
+        )
+
+    def kind(self, target: Target) -> Kind:
+        """What is at the target now. Metadata only."""
+        try:
+            mode = os.lstat(target.path).st_mode
+        except OSError:
+            return Kind.NOTHING
+        if stat.S_ISREG(mode):
+            return Kind.FILE
+        return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
+
+    def shown(self, path: str) -> str:
+        """A canonical path as the model may write it: relative inside the workspace, else absolute."""
+        if path == self.cwd:
+            return "."
+        return os.path.relpath(path, self.cwd) if is_within(self.cwd, path) else path
+
+    # -- contents ----------------------------------------------------------------------------------
+
+    async def load(self, target: Target) -> FileContent | None:
+        """Read a file whole; None when there is none. By this alone the model has not seen it.
+
+        Raises:
+            FileRefused: it cannot be read.
+        """
+        self._require_same(target)
+        try:
+            return await self.in_thread(lambda: read_whole(target.path))
+        except Missing:
+            await trio.lowlevel.checkpoint()
+            return None
+
+    def saw(self, target: Target, content: FileContent) -> None:
+        """The model was given this content, or a part of it, as what the file holds."""
+        self._remember(target.path, content)
+
+    async def read_words(self, typed: str, limit: int) -> str | None:
+        """The text of a file of the workspace, at most ``limit`` characters; None when it has none.
+
+        For what is read without anyone being asked: what leads out of the workspace or to a hidden path
+        is not read. It does not count as seen by the model.
+        """
+        await trio.lowlevel.checkpoint()
+        if not _exists(os.path.join(self.cwd, typed)):
+            return None  # the usual case, at each prompt: no thread for it
+        try:
+            target = self.resolve(typed)
+            if not target.inside or hides(target.guarded):
+                logger.warning("%s leads to %s and is not read", typed, target.path)
+                return None
+            content = await self.load(target)
+        except FileRefused as error:
+            logger.warning("%s is not read: %s", typed, error)
+            return None
+        found = text_of(content.data) if content is not None else None
+        if found is None:
+            return None
+        left_out = len(found.text) - limit
+        note = f"\n[{left_out:,} more characters are left out]"
+        return found.text if left_out <= 0 else found.text[:limit] + note
+
+    def require_seen(self, target: Target, content: FileContent) -> None:
+        """Refuse an edit of a file whose present content the model has not seen.
+
+        Raises:
+            NotRead: it was never read in this session.
+            ChangedSinceRead: it was, and holds something else now.
+        """
+        seen = self._seen.get(target.path)
+        if seen is None:
+            raise NotRead(f"{target.path} exists and was not read in this session. Read it first.")
+        if seen != content.digest:
+            raise ChangedSinceRead(f"{target.path} changed since it was read. Read it again, then edit it.")
+
+    async def stage(self, target: Target, new: FileContent, old: FileContent | None) -> StagedEdit:
+        """Write new content beside the file; ``old`` is what it must still hold, None for a new file.
+
+        Cancelled, nothing is left behind.
+
+        Raises:
+            FileRefused: the file or its folder is not what it was, or cannot be written.
+        """
+        self._require_same(target)
+        self._require_workspace(target)
+        ticket = Ticket()
+        edit = Edit(target.path, new, old)
+        try:
+            return await self.in_thread(lambda: stage(edit, ticket, self._committed))
+        except BaseException:
+            ticket.abandon()
+            raise
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run work that blocks in a thread of the session's. Cancelled, its result is nobody's."""
+        if self._threads is None:
+            self._threads = trio.CapacityLimiter(MAX_THREADS)
+        return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads)
+
+    # -- folders -----------------------------------------------------------------------------------
+
+    async def list_files(self, target: Target, pattern: str, limit: int) -> ripgrep.Listing:
+        """List the files below a folder that match ``pattern``, at most ``limit``, in order.
+
+        Ignore files are honoured; hidden files are listed, ``.git`` and hidden paths are not.
+
+        Raises:
+            FileRefused: the pattern or the folder cannot be used, or ripgrep is missing.
+        """
+        wanted = compile_pattern(pattern)
+        with self._folder(target) as ground:
+            return await ripgrep.list_files(self._find_ripgrep(), ground, wanted, limit)
+
+    async def search(
+        self, target: Target, query: ripgrep.Query, limit: int, *, one_file: bool
+    ) -> ripgrep.Hits:
+        """Search for at most ``limit`` matching lines, in order.
+
+        With ``one_file`` the target is that file, and is not searched if it has become a folder; else it
+        is a folder, of which is searched what ``list_files`` lists.
+
+        Raises:
+            FileRefused: the pattern or the target cannot be used, or ripgrep is missing.
+        """
+        if len(query.pattern) > MAX_QUERY or "\0" in query.pattern + (query.exclude or ""):
+            raise PatternRefused(f"A pattern has at most {MAX_QUERY:,} characters, and no NUL among them.")
+        with self._file(target) if one_file else self._folder(target) as ground:
+            return await ripgrep.search(self._find_ripgrep(), ground, query, limit)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _folder(self, target: Target) -> Iterator[ripgrep.Ground]:
+        self._require_same(target)
+        if self.kind(target) in (Kind.FILE, Kind.OTHER):
+            raise NotRegular(f"{target.path} is no folder.")
+        with opening.folder(target.path) as descriptor:
+            yield ripgrep.Ground(descriptor, target.path, self._guards.hidden_below(target.path))
+
+    @contextmanager
+    def _file(self, target: Target) -> Iterator[ripgrep.Ground]:
+        self._require_same(target)
+        head, name = os.path.split(target.path)
+        with opening.folder(head) as descriptor:
+            file = opening.open_regular(name, descriptor, target.path)
+            try:
+                yield ripgrep.Ground(descriptor, target.path, file=file)
+            finally:
+                os.close(file)
+
+    def _require_workspace(self, target: Target) -> None:
+        if target.inside and not os.path.isdir(self.cwd):
+            # Making the missing folders of a new file would bring it back, empty.
+            raise Missing(f"The workspace {self.cwd} is not there any more; nothing was written.")
+
+    def _require_same(self, target: Target) -> None:
+        """Refuse a target that is not what its path leads to any more."""
+        now = canonical(target.typed).path
+        if now != target.path:
+            raise PathChanged(
+                f"{target.typed} led to {target.path} when it was checked; now it leads elsewhere."
+            )
+
+    def _committed(self, edit: Edit) -> None:
+        self._remember(edit.path, edit.new)
+
+    def _remember(self, path: str, content: FileContent) -> None:
+        self._seen.pop(path, None)
+        self._seen[path] = content.digest
+        if len(self._seen) > MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
+
+
+def _exists(path: str) -> bool:
+    return os.path.lexists(path)

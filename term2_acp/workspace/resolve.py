@@ -1,0 +1,126 @@
+"""Where a path really leads: links and ``..`` followed one step at a time, as the kernel would.
+
+Theory of operation. A decision is made on the canonical path, and that path is later opened with no link
+followed (``opening``), so the two cannot disagree: whatever is swapped in between makes the opening
+fail. Parts that do not exist are kept as they are written, so a file that is yet to be made has a
+canonical path too, and a dangling link counts by where it leads. The names of the links that were passed
+are kept as well: a file that is reached by the name ``.bashrc`` is guarded wherever the link points.
+
+Only metadata is asked for, and nothing is opened.
+"""
+
+import functools
+import os
+import posixpath
+import stat
+from collections import deque
+
+from attrs import frozen
+
+from term2_acp.workspace.refusals import PathRefused
+
+# Linux's own bounds, in bytes; the limit on links is the kernel's, too.
+MAX_PATH_BYTES = 4096
+MAX_NAME_BYTES = 255
+MAX_LINKS = 40
+
+_TOO_LONG = f"The path is too long: at most {MAX_PATH_BYTES:,} bytes, {MAX_NAME_BYTES} for each name."
+
+
+@frozen
+class Resolved:
+    """A canonical path, and the paths of the links that were followed to reach it."""
+
+    path: str
+    links: tuple[str, ...]
+
+
+def canonical(path: str) -> Resolved:
+    """Follow an absolute path to where it leads.
+
+    Raises:
+        PathRefused: the path cannot be followed, or leads through ``/proc``.
+    """
+    todo = deque(path.split("/"))
+    current = "/"
+    links: list[str] = []
+    while todo:
+        part = todo.popleft()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            current = posixpath.dirname(current)
+            continue
+        current = posixpath.join(current, part)
+        found = _look(current)
+        if found is None or not stat.S_ISLNK(found.st_mode):
+            continue
+        links.append(current)
+        if len(links) > MAX_LINKS:
+            raise PathRefused("The path goes through too many links, or links that lead back to themselves.")
+        leads_to = _read_link(current)
+        todo.extendleft(reversed(leads_to.split("/")))
+        current = "/" if leads_to.startswith("/") else posixpath.dirname(current)
+    return Resolved(current, tuple(links))
+
+
+def absolute(cwd: str, typed: str) -> str:
+    """A path as the model wrote it, made absolute from ``cwd`` and otherwise untouched.
+
+    Raises:
+        PathRefused: the text is no path that this room takes.
+    """
+    if not typed.strip():
+        raise PathRefused("The path is empty.")
+    if "\0" in typed:
+        raise PathRefused("The path holds a NUL character.")
+    if typed == "~" or typed.startswith("~/"):
+        raise PathRefused("`~` is not expanded. Write the absolute path of the home directory instead.")
+    if typed.lower().startswith("file:"):
+        raise PathRefused("This is a URL. Write the plain path instead.")
+    path = _text(posixpath.join(cwd, typed))
+    if len(os.fsencode(path)) >= MAX_PATH_BYTES or any(
+        len(os.fsencode(name)) > MAX_NAME_BYTES for name in path.split("/")
+    ):
+        raise PathRefused(_TOO_LONG)
+    return path
+
+
+@functools.cache
+def proc_device() -> int | None:
+    """The device number of ``/proc``, or None where there is no such file system."""
+    try:
+        proc, root = os.stat("/proc"), os.stat("/")
+    except OSError:
+        return None
+    return proc.st_dev if proc.st_dev != root.st_dev else None
+
+
+def _look(path: str) -> os.stat_result | None:
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise PathRefused(f"{path} cannot be looked at: {error.strerror}.") from None
+    if found.st_dev == proc_device():
+        # Its links lead to whatever a process has open, its files are no files, and one of them is
+        # the environment that our keys came in.
+        raise PathRefused(f"{path} is in /proc, which shows processes and holds no files.")
+    return found
+
+
+def _read_link(path: str) -> str:
+    try:
+        return _text(os.readlink(path))
+    except OSError:
+        raise PathRefused(f"{path} changed while it was looked at.") from None
+
+
+def _text(path: str) -> str:
+    """The path, if it is text: a name that is not UTF-8 can be put into no message to anyone."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise PathRefused("The path goes through a name that is not UTF-8.") from None
+    return path
