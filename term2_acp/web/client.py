@@ -1,0 +1,277 @@
+"""The one HTTP client: streaming POSTs under Trio, with faults as values.
+
+Theory of operation. ``HttpClient.post`` is a context. A task of its own sends the request and reads the
+answer into a bounded channel; ``HttpExchange.head`` waits for its head, and ``HttpResponse.receive``
+hands on, in one piece, all bytes that have arrived since. Leaving the context, by
+its end, by an error or by a cancel, cancels that task.
+
+Why a task: httpx2 reads through nested asynchronous generators. Left by ``break`` or an exception they
+are closed by the garbage collector, with a warning and without the loop; cancelled from inside, each of
+them closes itself and gives its connection back. So the reading is always inside a scope of ours, it is
+always that scope which ends it, and it must find the task *inside* the generators: between two chunks the
+task waits under a shield, for room in the channel, which leaving the context closes.
+
+Rules:
+
+- Network faults, timeouts and protocol errors are ``HttpFault`` values. Cancellation passes through.
+- httpx2 (58 ms) and the TLS context (20 to 33 ms) are made on first use, never at start-up.
+- Proxies and certificate authorities come from the environment (``HTTPS_PROXY``, ``NO_PROXY``,
+  ``SSL_CERT_FILE``, ``SSL_CERT_DIR``), except for loopback, which is never sent to a proxy.
+- No redirect is followed: a key must not travel to a host that nobody configured.
+- No clock but that of the connect: how long a silence may last is the caller's knowledge.
+"""
+
+import ipaddress
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import trio
+from attrs import define, field, frozen
+
+if TYPE_CHECKING:
+    import httpx2
+
+# A connect that takes longer than this (seconds, per address) is a host that drops packets.
+CONNECT_S = 15
+# Connections that are kept open for the next request of a turn.
+_KEPT_CONNECTIONS = 20
+# Seconds an idle connection is kept. Tools run between two requests of a turn; servers commonly close
+# after 5 to 120 s, and a connection that they closed is noticed before it is used.
+_KEPT_FOR_S = 60
+# Chunks (of at most 64 KiB) read ahead of whoever parses them.
+_READ_AHEAD = 16
+
+
+class Fault(StrEnum):
+    """What kind of fault it was, for whoever decides about another try."""
+
+    UNREACHABLE = "unreachable"  # no connection: refused, unknown host, unreachable, proxy
+    TLS = "tls"  # the certificate or the handshake; trying again does not help
+    BROKE = "broke"  # the connection was lost, or what came over it was not HTTP
+    UNUSABLE = "unusable"  # the request cannot be sent at all: a bad URL, header or proxy setting
+
+
+@frozen
+class HttpFault:
+    """The request failed below HTTP. ``reason`` is short, for a person, and names neither key nor body."""
+
+    kind: Fault
+    reason: str
+
+
+@define
+class HttpResponse:
+    """The head of an answer, and its body as it arrives. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    _chunks: "trio.MemoryReceiveChannel[bytes | HttpFault]" = field(alias="chunks")
+    _fault: HttpFault | None = field(default=None, init=False)
+
+    async def receive(self) -> bytes | HttpFault:
+        """Wait for bytes: all that have arrived, in one piece; ``b""`` is the end of the body.
+
+        After the end or a fault there is nothing more to receive. Cancelled, it loses nothing that it
+        would have returned.
+        """
+        if self._fault is not None:
+            await trio.lowlevel.checkpoint()
+            return self._fault
+        try:
+            first = await self._chunks.receive()
+        except trio.EndOfChannel:
+            return b""
+        if isinstance(first, HttpFault):
+            return first
+        chunks = [first]
+        while True:
+            try:
+                chunk = self._chunks.receive_nowait()
+            except (trio.WouldBlock, trio.EndOfChannel):
+                break
+            if isinstance(chunk, HttpFault):
+                self._fault = chunk  # for the next call: what came before it stands
+                break
+            chunks.append(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+@define
+class HttpExchange:
+    """A request that is under way."""
+
+    _head: "trio.MemoryReceiveChannel[HttpResponse | HttpFault]" = field(alias="head")
+
+    async def head(self) -> HttpResponse | HttpFault:
+        """Wait for the head of the answer, or the fault that came instead. To be called once."""
+        return await self._head.receive()
+
+
+@define
+class _Pipe:
+    """The bytes of one answer, from the task that reads them to the one that wants them."""
+
+    send: "trio.MemorySendChannel[bytes | HttpFault]"
+    receive: "trio.MemoryReceiveChannel[bytes | HttpFault]"
+
+    async def pass_on(self, what: bytes | HttpFault) -> None:
+        """Wait for room. A cancel must not be met here (see above); leaving the context ends the wait."""
+        with trio.CancelScope(shield=True):
+            try:
+                await self.send.send(what)
+            except trio.BrokenResourceError:
+                pass  # nobody reads any more, and the scope around the reading is cancelled
+
+
+class HttpClient:
+    """A pool of connections to one base URL. Made without cost; opened by the first request."""
+
+    def __init__(self, base_url: str) -> None:
+        try:
+            parts = urlsplit(base_url)
+        except ValueError:  # half an IPv6 address, say; the request will tell
+            parts = urlsplit("")
+        self._trust_env = not is_loopback(parts.hostname or "")
+        # A plain-HTTP loopback server needs no certificates, and loading them takes 20 ms.
+        self._verify = parts.scheme != "http" or self._trust_env
+        self._client: httpx2.AsyncClient | None = None
+
+    @asynccontextmanager
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[HttpExchange]:
+        """Send ``body``. The context is entered at once; what it yields waits for the answer.
+
+        Leaving the context stops the reading; the connection goes back to the pool if the body was
+        read to its end, and is closed otherwise.
+        """
+        send_head, receive_head = trio.open_memory_channel[HttpResponse | HttpFault](1)
+        chunks = _Pipe(*trio.open_memory_channel[bytes | HttpFault](_READ_AHEAD))
+        error: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._exchange, url, headers, body, send_head, chunks)
+            try:
+                yield HttpExchange(receive_head)
+            except Exception as raised:  # noqa: BLE001 - raised again below, outside of the nursery
+                error = raised
+            finally:
+                chunks.receive.close()
+                nursery.cancel_scope.cancel()
+        if error is not None:
+            raise error
+
+    async def aclose(self) -> None:
+        """Close every connection. Waits for nothing but the sockets' own closing."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _exchange(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        head: "trio.MemorySendChannel[HttpResponse | HttpFault]",
+        chunks: _Pipe,
+    ) -> None:
+        import httpx2  # heavy: not before the first request
+
+        head_sent = False
+        fault: HttpFault | None = None
+        try:
+            client = self._open()
+            # Compression would hold small events back in the server's and our buffers.
+            sent = {"accept-encoding": "identity", **headers}
+            async with client.stream("POST", url, headers=sent, content=body) as response:
+                names = {name.lower(): value for name, value in response.headers.items()}
+                head.send_nowait(HttpResponse(response.status_code, names, chunks.receive))
+                head_sent = True
+                async for chunk in response.aiter_bytes():
+                    await chunks.pass_on(chunk)
+            chunks.send.close()
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            fault = _fault(error)
+        except (ImportError, OSError, ValueError) as error:
+            fault = HttpFault(Fault.UNUSABLE, _unusable_reason(error))
+        if fault is None:
+            return
+        if head_sent:
+            await chunks.pass_on(fault)
+            chunks.send.close()
+        else:
+            head.send_nowait(fault)
+
+    def _open(self) -> "httpx2.AsyncClient":
+        if self._client is None:
+            import httpx2  # heavy: not before the first request
+
+            self._client = httpx2.AsyncClient(
+                trust_env=self._trust_env,
+                verify=self._verify,
+                timeout=httpx2.Timeout(None, connect=CONNECT_S),
+                limits=httpx2.Limits(
+                    max_connections=None,
+                    max_keepalive_connections=_KEPT_CONNECTIONS,
+                    keepalive_expiry=_KEPT_FOR_S,
+                ),
+            )
+        return self._client
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is this machine by its name or number; nothing is looked up."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _fault(error: Exception) -> HttpFault:
+    import httpx2  # heavy: already loaded by whoever raised
+
+    if isinstance(error, httpx2.LocalProtocolError):
+        # Its text quotes the header, and the header is where the key is.
+        return HttpFault(Fault.UNUSABLE, "a header is not valid")
+    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+        return HttpFault(Fault.UNUSABLE, "the address is not valid")
+    if isinstance(error, httpx2.ConnectTimeout):
+        return HttpFault(Fault.UNREACHABLE, f"no connection within {CONNECT_S} seconds")
+    cause = _innermost(error)
+    reason = _reason(cause, error)
+    if type(cause).__module__ == "ssl":
+        return HttpFault(Fault.TLS, reason)
+    if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
+        return HttpFault(Fault.UNREACHABLE, reason)
+    return HttpFault(Fault.BROKE, reason)
+
+
+def _unusable_reason(error: Exception) -> str:
+    """What the environment or the settings got wrong, without the value: it may hold a password."""
+    if isinstance(error, ImportError):
+        return "the proxy that the environment names needs a package that is not installed"
+    if isinstance(error, OSError):
+        return f"a certificate file that the environment names cannot be used: {error.strerror}"
+    return "an address, a header or a proxy setting is not valid"
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What really happened: httpx2 and Trio wrap the system's error, and say less than it does."""
+    while True:
+        inner = error.__cause__ or error.__context__
+        if isinstance(inner, BaseExceptionGroup):
+            inner = inner.exceptions[0]
+        if not isinstance(inner, Exception):
+            return error
+        error = inner
+
+
+def _reason(cause: BaseException, error: Exception) -> str:
+    if isinstance(cause, OSError) and cause.errno is not None and cause.strerror:
+        # Trio puts the address before the system's words; the caller knows it. (Look-ups count below 0.)
+        return os.strerror(cause.errno) if cause.errno > 0 else cause.strerror
+    return str(cause) or str(error) or type(error).__name__
