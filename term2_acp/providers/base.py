@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Protocol
 
 from attrs import frozen
 
+from term2_acp.domain.effort import Effort as Effort  # a request is made of it
+
 # -- what goes in ----------------------------------------------------------------------------------
 
 
@@ -65,18 +67,6 @@ class ToolAnswered:
 
 
 Message = UserSaid | AssistantSaid | ToolAnswered
-
-
-class Effort(StrEnum):
-    """How hard the model should think. ``default`` sends nothing."""
-
-    DEFAULT = "default"
-    NONE = "none"
-    MINIMAL = "minimal"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    XHIGH = "xhigh"
 
 
 @frozen

@@ -1,0 +1,180 @@
+"""Reading one answer of a Chat Completions server: bytes to events to deltas, with a watchdog.
+
+Rules:
+
+- The watchdog (``idle_s``) runs from the sending of the request and from every sign of life; comments,
+  empty events and half an event are none. It stands still while nobody waits for deltas, so a slow editor
+  is not the model's silence.
+- A finish reason ends a reply, and ``[DONE]`` or the end of the body ends the waiting for what may follow
+  it (the usage). A server that sends neither is waited for no longer than ``AFTER_FINISH_S``.
+- After the reply, the body is read to its end, within ``DRAIN_S``, so that the connection can be used again.
+- What arrives in one read is handed on in one list.
+"""
+
+from collections.abc import Sequence
+
+import trio
+
+from term2_acp.providers.base import Delta, Failed
+from term2_acp.providers.chat_calls import Broken
+from term2_acp.providers.chat_reply import ChatReply, ServerError
+from term2_acp.providers.faults import Faults
+from term2_acp.providers.retry import Setback
+from term2_acp.web.client import HttpExchange, HttpFault, HttpResponse
+from term2_acp.web.sse import EventTooLong, SseEvent, SseParser
+
+# Seconds to wait for the usage and [DONE] of a reply that is complete.
+AFTER_FINISH_S = 5
+# Seconds for the end of the body behind [DONE]; it nearly always comes in the same read.
+DRAIN_S = 0.2
+# Seconds and bytes for the body of an error; its message stands at the beginning.
+_ERROR_BODY_S = 5
+_ERROR_BODY_BYTES = 64 * 1024
+
+
+class ChatStream:
+    """The deltas of one exchange (``DeltaStream``). ``first`` is awaited before the first ``receive``."""
+
+    def __init__(self, exchange: HttpExchange, faults: Faults, idle_s: float) -> None:
+        self._exchange = exchange
+        self._faults = faults
+        self._idle_s = idle_s
+        self._response: HttpResponse | None = None
+        self._parser = SseParser()
+        self._reply = ChatReply()
+        self._body = bytearray()  # what came before the first event: the words of an error, perhaps
+        self._alive = False  # an event with something in it has come: no second try from here on
+        self._deltas: list[Delta] = []
+        self._setback: Setback | None = None
+        self._ended = False  # the terminal event is in `_deltas`, or was handed on
+
+    async def first(self) -> Setback | None:
+        """Wait for the first deltas, which ``receive`` then returns; or return why none came.
+
+        A setback that is transient may be tried again: nothing of an answer was seen.
+        """
+        with trio.CancelScope(deadline=trio.current_time() + self._idle_s) as scope:
+            head = await self._exchange.head()
+            if isinstance(head, HttpFault):
+                return self._faults.of_network(head)
+            if not 200 <= head.status < 300:
+                return self._faults.of_status(head.status, head.headers, await _error_body(head))
+            self._response = head
+            await self._fill(scope)
+        if scope.cancelled_caught:
+            self._time_is_up()
+        return None if self._deltas else self._setback
+
+    async def receive(self) -> Sequence[Delta]:
+        """See ``DeltaStream``."""
+        if self._deltas or self._setback is not None:
+            await trio.lowlevel.checkpoint()
+        else:
+            limit_s = self._idle_s if self._reply.finish is None else AFTER_FINISH_S
+            with trio.CancelScope(deadline=trio.current_time() + limit_s) as scope:
+                await self._fill(scope)
+            if scope.cancelled_caught:
+                self._time_is_up()
+        deltas, self._deltas = self._deltas, []
+        if self._setback is not None:
+            deltas.append(Failed(self._setback.error))
+        return deltas
+
+    async def drain(self) -> None:
+        """Read what is left of the body of a complete reply, for a moment at most."""
+        if not self._ended or self._response is None:
+            return
+        with trio.move_on_after(DRAIN_S):
+            while True:
+                data = await self._response.receive()
+                if not data or isinstance(data, HttpFault):
+                    return
+
+    async def _fill(self, watchdog: trio.CancelScope) -> None:
+        """Read until there are deltas, or no more; each sign of life puts the watchdog's deadline off."""
+        assert self._response is not None
+        while not self._deltas and self._setback is None:
+            data = await self._response.receive()
+            if isinstance(data, HttpFault):
+                self._network_fault(data)
+            elif not data:
+                self._end_of_body()
+            elif self._take(data):
+                limit_s = self._idle_s if self._reply.finish is None else AFTER_FINISH_S
+                watchdog.deadline = trio.current_time() + limit_s
+
+    def _take(self, data: bytes) -> bool:
+        """Take bytes; return whether there was a sign of life in them."""
+        try:
+            events = self._parser.feed(data)
+        except EventTooLong:
+            self._setback = self._faults.broke("sent an event that is too long")
+            return True
+        if not self._alive and len(self._body) < _ERROR_BODY_BYTES:
+            self._body += data
+        return self._take_events(events)
+
+    def _take_events(self, events: Sequence[SseEvent]) -> bool:
+        alive = False
+        for event in events:
+            if self._ended or self._setback is not None:
+                break
+            if event.data.strip() == b"[DONE]":
+                self._close()
+                return True
+            outcome = self._reply.feed(event.name, event.data)
+            if isinstance(outcome, Broken):
+                self._setback = self._faults.broke(outcome.reason)
+            elif isinstance(outcome, ServerError):
+                self._server_error(outcome)
+            elif outcome is not None:
+                self._deltas += outcome
+                self._alive = alive = True
+        return alive
+
+    def _close(self) -> None:
+        """The reply is over: hand on its terminal event, or why it has none."""
+        outcome = self._reply.close()
+        if isinstance(outcome, Broken):
+            self._setback = self._faults.broke(outcome.reason)
+        else:
+            self._deltas += outcome
+            self._ended = True
+
+    def _end_of_body(self) -> None:
+        self._take_events(self._parser.finish())
+        if self._ended or self._setback is not None:
+            return
+        if self._alive or self._reply.finish is not None or b"data:" in self._body:
+            self._close()
+        else:
+            self._setback = self._faults.of_body(bytes(self._body))
+
+    def _network_fault(self, fault: HttpFault) -> None:
+        if self._reply.finish is not None:
+            self._close()  # complete: what was lost is the usage at most
+        elif self._alive:
+            self._setback = self._faults.broke("lost the connection in the middle", fault.reason)
+        else:
+            self._setback = self._faults.of_network(fault)
+
+    def _server_error(self, error: ServerError) -> None:
+        setback = self._faults.of_error(error.error)
+        self._setback = Setback(setback.error) if self._alive else setback
+
+    def _time_is_up(self) -> None:
+        if self._reply.finish is not None:
+            self._close()
+        else:
+            self._setback = self._faults.silent(self._idle_s)
+
+
+async def _error_body(response: HttpResponse) -> bytes:
+    body = bytearray()
+    with trio.move_on_after(_ERROR_BODY_S):
+        while len(body) < _ERROR_BODY_BYTES:
+            data = await response.receive()
+            if not data or isinstance(data, HttpFault):
+                break
+            body += data
+    return bytes(body)

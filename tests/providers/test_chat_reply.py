@@ -1,0 +1,379 @@
+"""Replies gathered from Chat Completions events, server by server as they misbehave: text and calls come out
+right or the reply is broken; arguments are never merged, and no terminal event is ever made up."""
+
+import json
+from typing import Any
+
+import pytest
+
+from term2_acp.providers.base import Finish, Finished, TextDelta, ThoughtDelta, ToolCallDelta, UsageDelta
+from term2_acp.providers.chat_calls import MAX_ARGUMENTS, MAX_CALLS, Broken
+from term2_acp.providers.chat_reply import ChatReply, ServerError
+from tests.kit.model_server import USAGE, call_piece, chunk
+
+
+def gather(*values: Any) -> list[Any] | Broken | ServerError:
+    """Everything a reply of these events gives, in order."""
+    reply = ChatReply()
+    deltas: list[Any] = []
+    for value in values:
+        data = value if isinstance(value, bytes) else json.dumps(value).encode()
+        outcome = reply.feed("message", data)
+        if isinstance(outcome, Broken | ServerError):
+            return outcome
+        deltas += outcome or []
+    end = reply.close()
+    return end if isinstance(end, Broken) else [*deltas, *end]
+
+
+def tools(*pieces: dict[str, Any], finish: str | None = "tool_calls") -> list[Any] | Broken | ServerError:
+    """The calls of a reply whose pieces come one in an event."""
+    return gather(*(chunk(tool_calls=[piece]) for piece in pieces), chunk(finish))
+
+
+A = ToolCallDelta("a", "add", '{"x":1}')
+B = ToolCallDelta("b", "sub", '{"y":2}')
+CALLS = [A, B, Finished(Finish.TOOL_CALLS)]
+
+
+def test_text_thoughts_and_usage() -> None:
+    assert gather(
+        chunk(role="assistant", content=None),
+        chunk(reasoning_content="hm"),
+        chunk(reasoning="ok"),
+        chunk(content="Hel"),
+        chunk("stop", content="lo"),
+        USAGE,
+    ) == [
+        ThoughtDelta("hm"),
+        ThoughtDelta("ok"),
+        TextDelta("Hel"),
+        TextDelta("lo"),
+        UsageDelta(11, 7),
+        Finished(Finish.STOP),
+    ]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        # index and id in every piece
+        [
+            call_piece(0, id="a", name="add", arguments='{"x"'),
+            call_piece(1, id="b", name="sub", arguments='{"y"'),
+            call_piece(0, id="a", arguments=":1}"),
+            call_piece(1, id="b", arguments=":2}"),
+        ],
+        # index everywhere, id and name in the first piece only, interleaved
+        [
+            call_piece(0, id="a", name="add", arguments=""),
+            call_piece(1, id="b", name="sub", arguments=""),
+            call_piece(1, arguments='{"y":2}'),
+            call_piece(0, arguments='{"x":1}'),
+        ],
+        # no index, whole calls
+        [
+            call_piece(None, id="a", name="add", arguments='{"x":1}'),
+            call_piece(None, id="b", name="sub", arguments='{"y":2}'),
+        ],
+        # no index, ids everywhere, interleaved
+        [
+            call_piece(None, id="a", name="add", arguments='{"x"'),
+            call_piece(None, id="b", name="sub", arguments='{"y"'),
+            call_piece(None, id="a", arguments=":1}"),
+            call_piece(None, id="b", arguments=":2}"),
+        ],
+        # no index, id in the first piece only, one call after the other
+        [
+            call_piece(None, id="a", name="add", arguments='{"x"'),
+            call_piece(None, arguments=":1}"),
+            call_piece(None, id="b", name="sub", arguments='{"y"'),
+            call_piece(None, arguments=":2}"),
+        ],
+        # index only in the first piece of each
+        [
+            call_piece(0, id="a", name="add", arguments='{"x"'),
+            call_piece(None, arguments=":1}"),
+            call_piece(1, id="b", name="sub", arguments='{"y"'),
+            call_piece(None, arguments=":2}"),
+        ],
+        # every call under index 0
+        [
+            call_piece(0, id="a", name="add", arguments='{"x":1}'),
+            call_piece(0, id="b", name="sub", arguments='{"y":2}'),
+        ],
+        # name and id repeated in every piece
+        [
+            call_piece(0, id="a", name="add", arguments='{"x"'),
+            call_piece(0, id="a", name="add", arguments=":1}"),
+            call_piece(0, id="a", name="add", arguments=""),
+            call_piece(1, id="b", name="sub", arguments='{"y"'),
+            call_piece(1, id="b", name="sub", arguments=":2}"),
+        ],
+        # the same without an index
+        [
+            call_piece(None, id="a", name="add", arguments='{"x"'),
+            call_piece(None, id="a", name="add", arguments=":1}"),
+            call_piece(None, id="a", name="add", arguments=""),
+            call_piece(None, id="b", name="sub", arguments='{"y":2}'),
+        ],
+        # arguments as objects
+        [
+            call_piece(0, id="a", name="add", arguments={"x": 1}),
+            call_piece(1, id="b", name="sub", arguments={"y": 2}),
+        ],
+        # index that comes late
+        [
+            call_piece(None, id="a", name="add", arguments='{"x"'),
+            call_piece(0, arguments=":1}"),
+            call_piece(1, id="b", name="sub", arguments='{"y":2}'),
+        ],
+        # indexes that start at 1, or are out of order
+        [
+            call_piece(3, id="a", name="add", arguments='{"x":1}'),
+            call_piece(1, id="b", name="sub", arguments='{"y":2}'),
+        ],
+    ],
+)
+def test_two_calls_however_they_are_cut(pieces: list[dict[str, Any]]) -> None:
+    assert tools(*pieces) == CALLS
+
+
+def test_two_calls_in_one_event() -> None:
+    pieces = [
+        call_piece(None, id="a", name="add", arguments='{"x":1}'),
+        call_piece(None, id="b", name="sub", arguments='{"y":2}'),
+    ]
+    assert gather(chunk(tool_calls=pieces), chunk("tool_calls")) == CALLS
+
+
+def test_calls_without_ids_keep_apart() -> None:
+    assert tools(
+        call_piece(None, name="add", arguments='{"x":1}'), call_piece(None, name="sub", arguments='{"y":2}')
+    ) == [
+        ToolCallDelta("", "add", '{"x":1}'),
+        ToolCallDelta("", "sub", '{"y":2}'),
+        Finished(Finish.TOOL_CALLS),
+    ]
+
+
+def test_two_calls_of_one_tool_without_any_mark_keep_apart() -> None:
+    assert tools(
+        call_piece(None, name="add", arguments='{"x":1}'), call_piece(None, name="add", arguments='{"x":2}')
+    ) == [
+        ToolCallDelta("", "add", '{"x":1}'),
+        ToolCallDelta("", "add", '{"x":2}'),
+        Finished(Finish.TOOL_CALLS),
+    ]
+
+
+def test_an_id_that_is_used_twice_is_two_calls() -> None:
+    again = call_piece(None, id="a", name="add", arguments='{"x":1}')
+    assert tools(again, again) == [A, A, Finished(Finish.TOOL_CALLS)]
+
+
+@pytest.mark.parametrize("arguments", ["", None])
+def test_no_arguments_are_an_empty_object(arguments: str | None) -> None:
+    assert tools(call_piece(0, id="a", name="now", arguments=arguments)) == [
+        ToolCallDelta("a", "now", "{}"),
+        Finished(Finish.TOOL_CALLS),
+    ]
+
+
+def test_pieces_of_several_open_calls_without_marks_break_the_reply() -> None:
+    outcome = tools(
+        call_piece(None, name="add", arguments='{"x"'),
+        call_piece(None, name="sub", arguments='{"y"'),
+        call_piece(None, arguments=":1}"),
+        call_piece(None, arguments=":2}"),
+    )
+    assert outcome == Broken("mixed its tool calls up")
+
+
+def test_more_arguments_for_a_whole_call_break_the_reply() -> None:
+    assert isinstance(
+        tools(
+            call_piece(None, id="a", name="add", arguments='{"x":1}'), call_piece(None, arguments='{"y":2}')
+        ),
+        Broken,
+    )
+
+
+def test_the_old_way_to_call_a_function() -> None:
+    assert gather(
+        chunk(function_call={"name": "add", "arguments": '{"x"'}),
+        chunk(function_call={"arguments": ":1}"}),
+        chunk("function_call"),
+    ) == [ToolCallDelta("", "add", '{"x":1}'), Finished(Finish.TOOL_CALLS)]
+
+
+@pytest.mark.parametrize("arguments", ['{"a":', "[]", "null", '"x"', "\x00", '{"a":1}}'])
+def test_malformed_arguments_of_an_announced_call_go_out_as_they_are(arguments: str) -> None:
+    """The dispatcher tells the model; this is not the place to guess."""
+    assert tools(call_piece(0, id="a", name="add", arguments=arguments)) == [
+        ToolCallDelta("a", "add", arguments),
+        Finished(Finish.TOOL_CALLS),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("finish", "expected"),
+    [
+        ("stop", Finish.STOP),
+        ("STOP", Finish.STOP),
+        ("eos", Finish.STOP),
+        ("length", Finish.LENGTH),
+        ("max_tokens", Finish.LENGTH),
+        ("content_filter", Finish.REFUSAL),
+    ],
+)
+def test_finish_reasons(finish: str, expected: Finish) -> None:
+    assert gather(chunk(content="x"), chunk(finish)) == [TextDelta("x"), Finished(expected)]
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls", "function_call", "tool_use"])
+def test_whole_calls_are_calls_whatever_word_ends_them(finish: str) -> None:
+    piece = call_piece(0, id="a", name="add", arguments='{"x":1}')
+    assert tools(piece, finish=finish) == [A, Finished(Finish.TOOL_CALLS)]
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_a_cut_or_refused_reply_has_no_calls(finish: str) -> None:
+    outcome = tools(
+        call_piece(0, id="a", name="add", arguments='{"x":1}'),
+        call_piece(1, id="b", name="sub", arguments='{"y"'),
+        finish=finish,
+    )
+    assert outcome in ([Finished(Finish.LENGTH)], [Finished(Finish.REFUSAL)])
+
+
+def test_a_refusal_is_shown_and_is_one() -> None:
+    assert gather(chunk(refusal="I will not."), chunk("stop")) == [
+        TextDelta("I will not."),
+        Finished(Finish.REFUSAL),
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [chunk(content="x")],
+        [chunk(content="x"), chunk("")],
+        [chunk(content="x"), chunk("error")],
+        [chunk(content="x"), chunk("tool_calls")],
+        [chunk(tool_calls=[call_piece(0, id="a", name="add", arguments='{"x"')]), chunk("stop")],
+        [chunk(tool_calls=[call_piece(0, id="a", arguments="{}")]), chunk("tool_calls")],
+        [b"{"],
+        [b'{"choices": 5}'],
+        [b"[]"],
+        [b"[" * 100_000],
+    ],
+    ids=[
+        "nothing",
+        "no end",
+        "an empty end",
+        "an unknown end",
+        "no calls",
+        "half a call",
+        "no name",
+        "half JSON",
+        "other JSON",
+        "no object",
+        "deep JSON",
+    ],
+)
+def test_contradictions_break_the_reply(values: list[Any]) -> None:
+    assert isinstance(gather(*values), Broken)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        b'{"prompt_tokens": -1, "completion_tokens": 2}',
+        b'{"prompt_tokens": NaN, "completion_tokens": 2}',
+        b'{"prompt_tokens": 1e308, "completion_tokens": 2}',
+        b'{"prompt_tokens": 1.5, "completion_tokens": 2}',
+        b'{"prompt_tokens": true, "completion_tokens": 2}',
+        b'{"prompt_tokens": "7", "completion_tokens": 2}',
+        b'{"prompt_tokens": 99999999999999999999, "completion_tokens": 2}',
+        b'{"completion_tokens": 2}',
+        b"null",
+        b"[]",
+    ],
+)
+def test_usage_that_cannot_be_is_dropped_and_nothing_else(usage: bytes) -> None:
+    data = b'{"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}],"usage":' + usage + b"}"
+    assert gather(data) == [TextDelta("x"), Finished(Finish.STOP)]
+
+
+def test_whole_floats_are_numbers_of_tokens_and_the_last_usage_counts() -> None:
+    first = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+    last = {"choices": [], "usage": {"prompt_tokens": 3.0, "completion_tokens": 0}}
+    assert gather(first, chunk("stop"), last) == [UsageDelta(3, 0), Finished(Finish.STOP)]
+
+
+def test_text_is_unicode_whatever_was_escaped_or_cut() -> None:
+    halves = [
+        rb'{"choices":[{"delta":{"content":"a\ud834"}}]}',
+        rb'{"choices":[{"delta":{"content":"\udd1eb"}}]}',
+    ]
+    assert gather(*halves, chunk("stop")) == [TextDelta("a"), TextDelta("𝄞b"), Finished(Finish.STOP)]
+    lone = rb'{"choices":[{"delta":{"content":"a\udd1eb"}}]}'
+    assert gather(lone, chunk("stop")) == [TextDelta("a\ufffdb"), Finished(Finish.STOP)]
+    tail = rb'{"choices":[{"delta":{"content":"a\ud834"}}]}'
+    assert gather(tail, chunk("stop")) == [TextDelta("a"), TextDelta("\ufffd"), Finished(Finish.STOP)]
+    bytes_ = b'{"choices":[{"delta":{"content":"a\xff\xe2\x80\x94b"}}]}'
+    assert gather(bytes_, chunk("stop")) == [TextDelta("a\ufffd—b"), Finished(Finish.STOP)]
+
+
+def test_typed_parts_of_content() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "odd"}, {"type": "text", "text": "b"}]
+    assert gather(chunk(content=parts), chunk("stop")) == [
+        TextDelta("a"),
+        TextDelta("b"),
+        Finished(Finish.STOP),
+    ]
+
+
+def test_errors_inside_the_stream() -> None:
+    assert gather(chunk(content="x"), {"error": {"message": "no"}}) == ServerError({"message": "no"})
+    assert ChatReply().feed("error", b'{"message": "no"}') == ServerError({"message": "no"})
+    assert ChatReply().feed("error", b"overloaded") == ServerError("overloaded")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"choices": []},
+        chunk(),
+        chunk(content=""),
+        chunk(role="assistant"),
+        {"choices": [], "usage": None},
+    ],
+)
+def test_an_event_that_carries_nothing_is_no_sign_of_life(value: dict[str, Any]) -> None:
+    assert ChatReply().feed("message", json.dumps(value).encode()) is None
+
+
+def test_a_second_answer_is_not_mixed_in() -> None:
+    other = {"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": "length"}]}
+    assert gather(chunk(content="a"), other, chunk("stop")) == [TextDelta("a"), Finished(Finish.STOP)]
+
+
+def test_calls_are_bounded_in_number_and_size() -> None:
+    many = [call_piece(number, id=str(number), name="f", arguments="{}") for number in range(MAX_CALLS + 1)]
+    assert tools(*many) == Broken("made too many tool calls in one answer")
+    large = "x" * (MAX_ARGUMENTS // 2)
+    assert tools(*[call_piece(0, id="a", name="f", arguments=large)] * 3) == Broken(
+        "sent tool calls that are too large"
+    )
+
+
+def test_arguments_in_very_many_pieces_cost_linear_time() -> None:
+    pieces = [call_piece(None, id="a", name="f", arguments='{"x":"')]
+    pieces += [call_piece(None, arguments="} ")] * 2000
+    pieces += [call_piece(None, arguments='"}')]
+    (call, _) = tools(*pieces)
+    assert json.loads(call.arguments) == {"x": "} " * 2000}
