@@ -1,0 +1,119 @@
+"""What asks, as a pure table of the standard mode.
+
+===========================  ==================  ====================================================
+what                         where               decision
+===========================  ==================  ====================================================
+read, search                 inside              allow
+read, search                 outside             ask: approve, allow-folder-session, reject
+read, search                 hidden path         ask each time: approve, reject
+edit                         inside              allow; ask (approve, reject) where every edit asks
+edit                         outside             ask: allow-once, the two session choices, deny
+edit                         guarded, anywhere   ask each time: allow-once, deny
+other                        no file             ask: approve, reject
+===========================  ==================  ====================================================
+
+Reading a protected name inside the workspace (``AGENTS.md``, ``.git/config``) does not ask; outside it
+asks each time, since no grant covers one. A grant that covers an action makes it allowed, except an edit
+where every edit asks. A folder choice is offered only for a folder that may be granted.
+
+A call of several actions is allowed when all of them are. Otherwise it is one question, whose choices are
+those that every asking action has, always with one way to allow once and one to refuse.
+"""
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from term2_acp.domain.paths import hides
+from term2_acp.domain.permission import Access, Action
+from term2_acp.permission.choices import Choice, in_order, scope_of
+from term2_acp.permission.grants import SessionAccess
+from term2_acp.permission.ground import Ground, may_grant
+
+__all__ = ["Allow", "AskPerson", "Decision", "Deny", "Ground", "decide"]
+
+
+@frozen
+class Allow:
+    """Every action may happen now."""
+
+
+@frozen
+class AskPerson:
+    """The person decides, with these choices, allowing ones first."""
+
+    choices: tuple[Choice, ...]
+
+
+@frozen
+class Deny:
+    """It must not happen, and nobody is asked. ``reason`` is a sentence for the model and the person."""
+
+    reason: str
+
+
+Decision = Allow | AskPerson | Deny
+
+_APPROVE = (Choice.APPROVE, Choice.REJECT)
+_ONCE = (Choice.ALLOW_ONCE, Choice.DENY)
+_EDIT_SESSION = (Choice.ALLOW_EDIT_FILE_SESSION, Choice.ALLOW_EDIT_FOLDER_SESSION)
+_FOLDER_CHOICES = frozenset({Choice.ALLOW_FOLDER_SESSION, Choice.ALLOW_EDIT_FOLDER_SESSION})
+
+
+def decide(
+    actions: Sequence[Action], access: SessionAccess, *, ground: Ground, asks_for_edits: bool
+) -> Decision:
+    """Decide about one call. ``asks_for_edits`` is a provider's: under it every edit asks."""
+    if not all(_is_whole(action) for action in actions):
+        return Deny("This call does not say which file it is about, so it is refused.")
+    asking = [
+        choices for action in actions if (choices := _choices(action, access, asks_for_edits=asks_for_edits))
+    ]
+    if not asking:
+        return Allow()
+    return AskPerson(
+        in_order([choice for choice in _in_common(asking) if _may_offer(choice, actions, ground)])
+    )
+
+
+def _is_whole(action: Action) -> bool:
+    """An action about a file has a target, and one about no file has none."""
+    if action.access is Access.OTHER:
+        return action.target is None
+    return action.target is not None and action.target.path.startswith("/")
+
+
+def _choices(action: Action, access: SessionAccess, *, asks_for_edits: bool) -> tuple[Choice, ...]:
+    """The row of the table for one action; nothing when it is allowed."""
+    target = action.target
+    if target is None:
+        return _APPROVE
+    if action.access is Access.EDIT:
+        if target.guarded is not None:
+            return _ONCE
+        if asks_for_edits:
+            # No grant is honoured here, so none is offered.
+            return _APPROVE if target.inside else _ONCE
+        return () if target.inside or access.covers(action) else (*_ONCE, *_EDIT_SESSION)
+    if hides(target.guarded):
+        return _APPROVE
+    if target.inside or access.covers(action):
+        return ()
+    return _APPROVE if target.guarded is not None else (*_APPROVE, Choice.ALLOW_FOLDER_SESSION)
+
+
+def _in_common(asking: Sequence[tuple[Choice, ...]]) -> set[Choice]:
+    common = set(asking[0]).intersection(*asking[1:])
+    if not common.issuperset(_APPROVE) and not common.issuperset(_ONCE):
+        # One action is to be approved and another to be allowed once: the two mean the same, and the
+        # question is put in the words of the edit, which is the graver of the two.
+        common.update(_ONCE)
+    return common
+
+
+def _may_offer(choice: Choice, actions: Sequence[Action], ground: Ground) -> bool:
+    """Whether every folder that the choice would grant may be granted, also for actions that do not ask."""
+    if choice not in _FOLDER_CHOICES:
+        return True
+    scopes = (scope_of(choice, action) for action in actions)
+    return all(may_grant(scope, ground) for scope in scopes if scope is not None)
