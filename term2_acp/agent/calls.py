@@ -1,0 +1,144 @@
+"""The one table of the open tool calls of a turn, and how each of them ends.
+
+Invariants, held here and nowhere else:
+
+- a call is announced once (pending, with title, name, kind, input and places) and ends once, with a final
+  status, a raw output and an effect record;
+- what a tool has done stands: a call whose outcome is known when the turn is cancelled is ``completed``.
+
+Dispatch settles calls as they end. ``settle_all`` ends whatever is still open when the turn's scope has
+been left, in the order of the calls, without waiting for anything.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from attrs import define, field
+
+from term2_acp.domain import events as ev
+from term2_acp.domain.content import Text
+from term2_acp.domain.ids import ToolCallId, new_tool_call_id
+from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.permission.choices import escape_for_person
+from term2_acp.providers.base import ToolCallDelta
+from term2_acp.tools.base import Description, Outcome, Tool
+
+CANCELLED_RESULT = "The turn was cancelled before this call was run to its end. It had no effect."
+INTERNAL_RESULT = "This call failed inside term2. It had no effect."
+
+
+@define(eq=False)
+class Call:
+    """One call of one reply. ``arguments`` is None when they did not decode; ``fault`` then says why."""
+
+    tool_call_id: ToolCallId
+    made: ToolCallDelta
+    tool: Tool | None
+    arguments: Any
+    description: Description
+    fault: str | None = None
+    outcome: Outcome | None = field(default=None, init=False)
+
+    @property
+    def kind(self) -> ToolKind:
+        """What the person sees it as."""
+        return self.tool.kind if self.tool is not None else ToolKind.OTHER
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it may run beside others. A call that cannot run at all only reads."""
+        return self.tool is None or self.tool.reads_only
+
+    def raw_input(self) -> Mapping[str, Any]:
+        """The arguments as a JSON object; text that is none is shown as the model wrote it."""
+        try:
+            value = msgspec.json.decode(self.made.arguments)
+        except (msgspec.DecodeError, RecursionError):
+            value = self.made.arguments
+        return value if isinstance(value, dict) else {"arguments": value}
+
+    def shown(self, status: ToolStatus) -> ToolCallUpdate:
+        """The call whole, as it is announced and as an ask shows it."""
+        return ToolCallUpdate(
+            self.tool_call_id,
+            title=escape_for_person(self.description.title),
+            name=self.made.name,
+            kind=self.kind,
+            status=status,
+            locations=self.description.locations,
+            raw_input=self.raw_input(),
+        )
+
+
+class OpenCalls:
+    """The calls that were announced and have not ended yet, in the order of their announcement."""
+
+    def __init__(self) -> None:
+        self._open: dict[ToolCallId, Call] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def is_open(self, call: Call) -> bool:
+        """Whether the call has been announced and has not ended."""
+        return call.tool_call_id in self._open
+
+    def announce(self, call: Call) -> list[ev.Event]:
+        """Open the call; the events that show it and keep it."""
+        self._open[call.tool_call_id] = call
+        made = call.made
+        digest = hashlib.sha256(f"{made.name}\0{made.arguments}".encode(errors="surrogatepass")).hexdigest()
+        return [
+            ev.ToolCallPrepared(call.tool_call_id, made.name, made.arguments, made.call_id, digest),
+            call.shown(ToolStatus.PENDING),
+        ]
+
+    def complete(self, call: Call, outcome: Outcome) -> list[ev.Event]:
+        """The tool did its work."""
+        del self._open[call.tool_call_id]
+        return [
+            ev.ToolCallSettled(call.tool_call_id, Effect.COMMITTED, outcome.result),
+            ToolCallUpdate(
+                call.tool_call_id,
+                status=ToolStatus.COMPLETED,
+                content=outcome.content or None,
+                raw_output=outcome.raw_output,
+            ),
+        ]
+
+    def fail(self, call: Call, reason: str) -> list[ev.Event]:
+        """The call did nothing; ``reason`` is for the model and, in place of its content, the person."""
+        return self._end_without_effect(call, ToolStatus.FAILED, reason)
+
+    def settle_all(self, *, cancelled: bool) -> list[ev.Event]:
+        """End every open call: with its outcome if it has one, else as cancelled or failed."""
+        events: list[ev.Event] = []
+        for call in list(self._open.values()):
+            if call.outcome is not None:
+                events += self.complete(call, call.outcome)
+            elif cancelled:
+                events += self._end_without_effect(call, ToolStatus.CANCELLED, CANCELLED_RESULT)
+            else:
+                events += self.fail(call, INTERNAL_RESULT)
+        return events
+
+    def _end_without_effect(self, call: Call, status: ToolStatus, reason: str) -> list[ev.Event]:
+        del self._open[call.tool_call_id]
+        return [
+            ev.ToolCallSettled(call.tool_call_id, Effect.FAILED, reason),
+            ToolCallUpdate(
+                call.tool_call_id, status=status, content=(Text(reason),), raw_output={"error": reason}
+            ),
+        ]
+
+
+def place(path: str) -> tuple[Location, ...]:
+    """A call's places when there is one path and no line."""
+    return (Location(path),)
+
+
+def new_call(made: ToolCallDelta, tool: Tool | None, arguments: Any, description: Description) -> Call:
+    """A call that can be announced, with an id of ours."""
+    return Call(new_tool_call_id(), made, tool, arguments, description)

@@ -1,0 +1,168 @@
+"""One round: the tool calls of one reply, each of which ends.
+
+Calls start in the order of the reply. A run of calls that only read goes side by side; every other call
+goes alone. What ends a call is always the table of open calls (``calls.OpenCalls``): here when the call
+ran, was refused or failed, and in the settle step when the turn was cancelled under it.
+"""
+
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+
+import trio
+from attrs import define
+
+from term2_acp.agent.budget import REPEAT_WARNING, Repeat, Repeats
+from term2_acp.agent.calls import INTERNAL_RESULT, Call, OpenCalls, new_call
+from term2_acp.agent.gate import Abort, Gate, No
+from term2_acp.agent.ports import TurnPorts, Workers
+from term2_acp.domain import events as ev
+from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
+from term2_acp.providers.base import ToolCallDelta
+from term2_acp.tools.base import Description, Prepared, Tool, ToolContext, ToolError
+from term2_acp.tools.registry import decode
+
+logger = logging.getLogger(__name__)
+
+NOT_RUN = "This call was not run: the person cancelled another call of the same reply."
+
+
+@define(eq=False)
+class Dispatcher:
+    """Runs the rounds of one turn."""
+
+    ports: TurnPorts
+    gate: Gate
+    tools: Mapping[str, Tool]
+    context: ToolContext
+    open_calls: OpenCalls
+    repeats: Repeats
+
+    def announce(self, made: Sequence[ToolCallDelta]) -> tuple[list[Call], list[ev.Event], bool]:
+        """Open the calls of a reply: the calls, the events that show them, and whether the turn must end.
+
+        Says which repeat too often: a call past the warning is announced as failed already.
+        """
+        calls: list[Call] = []
+        events: list[ev.Event] = []
+        stop = False
+        for delta in made:
+            call = self._decoded(delta)
+            calls.append(call)
+            events += self.open_calls.announce(call)
+            repeat = self.repeats.see(delta.name, delta.arguments)
+            stop = stop or repeat is Repeat.STOP
+            if repeat is not Repeat.RUN and call.fault is None:
+                call.fault = REPEAT_WARNING
+        return calls, events, stop
+
+    async def run(self, calls: Sequence[Call]) -> None:
+        """Run the announced calls of one reply, until each has ended. Cancelled, the rest stay open."""
+        rest = True
+        for reads_only, group in itertools.groupby(calls, key=lambda call: call.reads_only):
+            members = list(group)
+            batches = [members] if reads_only else [[call] for call in members]
+            for batch in batches:
+                rest = rest and await self._together(batch)
+                if not rest:
+                    for call in batch:
+                        self._fail(call, NOT_RUN)
+
+    def _decoded(self, delta: ToolCallDelta) -> Call:
+        tool = self.tools.get(delta.name)
+        if tool is None:
+            known = ", ".join(sorted(self.tools))
+            call = new_call(delta, None, None, Description(f"Unknown tool {delta.name[:100]}"))
+            call.fault = f"There is no tool {delta.name[:100]!r}. The tools are: {known}."
+            return call
+        try:
+            arguments = decode(tool, delta.arguments)
+        except ToolError as error:
+            call = new_call(delta, tool, None, Description(f"{tool.name} with arguments that do not fit"))
+            call.fault = str(error)
+            return call
+        return new_call(delta, tool, arguments, tool.describe(arguments, self.context))
+
+    async def _together(self, calls: Sequence[Call]) -> bool:
+        """Run calls side by side, started in order; False when the rest of the reply must not run."""
+        with self.ports.working(len(calls)) as workers:
+            if len(calls) == 1:
+                return await self._one(calls[0], workers, trio.Event())
+            async with trio.open_nursery() as nursery:
+                for call in calls:
+                    begun = trio.Event()
+                    nursery.start_soon(self._member, call, workers, begun, nursery.cancel_scope)
+                    await begun.wait()
+        return not nursery.cancel_scope.cancel_called
+
+    async def _member(self, call: Call, workers: Workers, begun: trio.Event, group: trio.CancelScope) -> None:
+        try:
+            if not await self._one(call, workers, begun):
+                group.cancel()
+        finally:
+            begun.set()
+
+    async def _one(self, call: Call, workers: Workers, begun: trio.Event) -> bool:
+        """One call from its preparation to its end; False when the rest of the reply must not run."""
+        try:
+            return await self._steps(call, workers, begun)
+        except ToolError as error:
+            self._fail(call, str(error))
+        except Exception:
+            # The wall between a tool's fault and the turn: logged here, told in one sentence.
+            logger.exception("tool %s failed inside", call.made.name)
+            self._fail(call, INTERNAL_RESULT)
+        finally:
+            workers.done()
+        return True
+
+    async def _steps(self, call: Call, workers: Workers, begun: trio.Event) -> bool:
+        tool = call.tool
+        if call.fault is not None or tool is None:
+            self._fail(call, call.fault or INTERNAL_RESULT)
+            return True
+        prepared = await tool.prepare(call.arguments, self.context)
+        if prepared.preview or _moved(call, prepared):
+            await self.ports.emit([_as_prepared(call, prepared)])
+        # From here to its first wait the call runs alone, and the first thing it waits for is the answer
+        # to an ask that is already posted: so asks go out in the order of the reply.
+        begun.set()
+        admission = await self.gate.admit(call, prepared, workers)
+        if isinstance(admission, Abort):
+            logger.warning("the turn is aborted: %s", admission.reason)
+            self.ports.abort()
+            await trio.lowlevel.checkpoint()
+            return False
+        if isinstance(admission, No):
+            self._fail(call, admission.reason)
+            return not admission.rest_too
+        await self.ports.emit(
+            [
+                ev.ToolCallDispatched(call.tool_call_id),
+                ToolCallUpdate(call.tool_call_id, status=ToolStatus.IN_PROGRESS),
+            ]
+        )
+        if not tool.reads_only:
+            # Journalled before it acts: after a crash the journal tells what may have happened.
+            await self.ports.reached()
+        call.outcome = await tool.run(prepared, self.context)
+        # Without a wait: a cancel now finds the call ended, not half ended.
+        self.ports.emit_nowait(self.open_calls.complete(call, call.outcome))
+        return True
+
+    def _fail(self, call: Call, reason: str) -> None:
+        if self.open_calls.is_open(call):
+            self.ports.emit_nowait(self.open_calls.fail(call, reason))
+
+
+def _moved(call: Call, prepared: Prepared) -> bool:
+    """Whether the call turned out to be about other places than those it was announced with."""
+    return bool(prepared.locations) and prepared.locations != call.description.locations
+
+
+def _as_prepared(call: Call, prepared: Prepared) -> ToolCallUpdate:
+    return ToolCallUpdate(
+        call.tool_call_id,
+        content=prepared.preview or None,
+        locations=prepared.locations if _moved(call, prepared) else None,
+    )

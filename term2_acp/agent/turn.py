@@ -1,0 +1,129 @@
+"""One turn: the model is called, its reply is shown, its tool calls are run, until it has nothing to run.
+
+``run_turn`` returns why the turn ended, or raises ``TurnFailed`` with the sentence for the person. It never
+reports a cancel: the session knows of one by the turn's scope, and settles.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from attrs import define
+
+from term2_acp.agent.calls import Call
+from term2_acp.agent.dispatch import Dispatcher
+from term2_acp.agent.ports import TurnPorts
+from term2_acp.agent.stream import ReplyFold
+from term2_acp.agent.transcript import Transcript
+from term2_acp.domain import events as ev
+from term2_acp.domain.turn import Failure, StopReason
+from term2_acp.providers.base import (
+    Effort,
+    Failed,
+    Finish,
+    Finished,
+    Provider,
+    Request,
+    ToolSpec,
+)
+from term2_acp.redact import Redactor, StreamRedactor
+from term2_acp.tools.base import Tool
+from term2_acp.tools.registry import schema_of
+
+logger = logging.getLogger(__name__)
+
+
+class TurnFailed(Exception):
+    """The turn cannot go on. Its idle is ``_term2_error`` with this failure."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@define(eq=False)
+class Mind:
+    """The model of a session: which provider, which model of it, how hard it thinks, and its bounds.
+
+    ``redactor`` knows the keys that must not leave in what the model says.
+    """
+
+    provider: Provider
+    model: str
+    effort: Effort
+    model_calls: int
+    redactor: Redactor
+
+
+def tool_specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
+    """The tools as a provider is told of them."""
+    return tuple(ToolSpec(tool.name, tool.description, schema_of(tool)) for tool in tools.values())
+
+
+@define(eq=False)
+class Turn:
+    """What one turn works with."""
+
+    ports: TurnPorts
+    mind: Mind
+    system: str
+    transcript: Transcript
+    specs: tuple[ToolSpec, ...]
+    dispatcher: Dispatcher
+
+    async def run(self) -> StopReason:
+        """Work until the model is done.
+
+        Raises:
+            TurnFailed: the provider could not answer, or answered what makes no sense.
+        """
+        for _ in range(self.mind.model_calls):
+            fold = await self._ask_model()
+            end = fold.end
+            if isinstance(end, Failed):
+                raise TurnFailed(Failure(end.error.code, end.error.message))
+            if end is None:
+                raise TurnFailed(Failure("provider_stream_broke", "The model's answer ended without an end."))
+            stop = await self._act(fold, end)
+            if stop is not None:
+                return stop
+        return StopReason.MAX_TURN_REQUESTS
+
+    async def _ask_model(self) -> ReplyFold:
+        """One call of the model, shown as it comes."""
+        mind = self.mind
+        fold = ReplyFold(StreamRedactor(mind.redactor) if mind.redactor else None)
+        request = Request(mind.model, self.system, self.transcript.messages(), self.specs, mind.effort)
+        async with mind.provider.stream(request) as deltas:
+            while fold.end is None:
+                events = fold.feed(await deltas.receive())
+                if events:
+                    await self.ports.emit(events)
+        return fold
+
+    async def _act(self, fold: ReplyFold, end: Finished) -> StopReason | None:
+        """End the reply and run its calls; None when the model is to be called again."""
+        await self.ports.room()  # before the calls are opened: what opens them must not be lost to a cancel
+        calls: list[Call] = []
+        events: list[ev.Event] = []
+        stop = False
+        runs = end.finish in (Finish.STOP, Finish.TOOL_CALLS)
+        if runs and fold.calls:
+            calls, events, stop = self.dispatcher.announce(fold.calls)
+        events.append(ev.ReplyEnded(self.mind.provider.name, self.mind.model, end.opaque))
+        if fold.usage is not None:
+            used = fold.usage.input_tokens + fold.usage.output_tokens
+            events.append(ev.UsageUpdate(used, self.mind.provider.context_tokens(self.mind.model)))
+        self.ports.emit_nowait(events)
+        if not runs:
+            return StopReason.REFUSAL if end.finish is Finish.REFUSAL else StopReason.MAX_TOKENS
+        if not calls:
+            if end.finish is Finish.TOOL_CALLS:
+                raise TurnFailed(
+                    Failure(
+                        "provider_stream_broke",
+                        "The model said it would use a tool and named none. Try again.",
+                    )
+                )
+            return StopReason.END_TURN
+        await self.dispatcher.run(calls)
+        return StopReason.MAX_TURN_REQUESTS if stop else None
