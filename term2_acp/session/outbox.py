@@ -1,0 +1,158 @@
+"""The one line in which everything that a client sees of a session stands.
+
+Events and markers go in, and the pump takes them out in the same order. A marker is a callable that is
+called when everything before it is journalled and handed to the client: the answer to a prompt, a
+permission question, a turn's own wait. That is how "response before the first update", "tool call before
+its ask", "journalled before it runs" and "every update before the idle" hold by construction.
+
+Two ways in. ``put_nowait`` is for what must not wait and is bounded in number: admission, markers, last
+statuses, the idle. ``put`` is for the work inside a turn, and waits while the line is full.
+
+Text is most of the traffic, and each piece is small:
+
+- Adjacent text of one message is merged while it waits. The parts are kept and joined once; adding each
+  piece to a string would copy the whole message again for every delta.
+- When only text waits, and a group was taken less than ``TEXT_AGE_S`` ago, the pump waits for the rest of
+  that time or ``TEXT_RUSH`` characters. One journal row and one write then serve many deltas, and a
+  person sees no difference.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import trio
+from attrs import define, field
+
+from term2_acp.domain.events import AgentMessageChunk, AgentThoughtChunk, Event
+
+# Entries that may wait before the turn does. A turn's burst (a reply with its calls) fits; a client that
+# does not read costs this and no more.
+LINE_ENTRIES = 512
+
+# Characters of text that may wait, merged or not.
+LINE_CHARACTERS = 256 * 1024
+
+# Text that is younger than this waits for company. Below what a person can see, above a journal commit.
+TEXT_AGE_S = 0.005
+
+# Characters that do not wait for the age: a frame of this size is worth its write.
+TEXT_RUSH = 16 * 1024
+
+Marker = Callable[[], None]
+Chunk = AgentMessageChunk | AgentThoughtChunk
+_TEXT = (AgentMessageChunk, AgentThoughtChunk)
+
+
+@define(eq=False)
+class _Run:
+    """Text of one message that is still in the line."""
+
+    first: Chunk
+    parts: list[str] = field(factory=list)
+
+    def whole(self) -> Chunk:
+        return type(self.first)(self.first.message_id, "".join(self.parts))
+
+
+class Closed(Exception):
+    """The outbox takes nothing more: the session is closing."""
+
+
+class Outbox:
+    """See the module. ``merge_text`` is False only where each delta must stay its own update."""
+
+    def __init__(self, *, merge_text: bool = True) -> None:
+        self._merge_text = merge_text
+        self._line: list[Event | Marker | _Run] = []
+        self._characters = 0
+        self._urgent = False
+        self._closed = False
+        self._taken_at = float("-inf")
+        self._pump = trio.lowlevel.ParkingLot()
+        self._full = trio.lowlevel.ParkingLot()
+
+    # -- in ----------------------------------------------------------------------------------------
+
+    def put_nowait(self, entries: Iterable[Event | Marker]) -> None:
+        """Append entries whatever waits. For what is bounded in number.
+
+        Raises:
+            Closed: the session is closing.
+        """
+        if self._closed:
+            raise Closed
+        waits = bool(self._line)
+        for entry in entries:
+            self._append(entry)
+        # The first entry wakes a pump that waits for anything; later text leaves it to its few
+        # milliseconds of gathering, and what is not text, or a lot of it, ends them.
+        if not waits or self._urgent or self._characters >= TEXT_RUSH or len(self._line) >= LINE_ENTRIES:
+            self._pump.unpark()
+
+    async def room(self) -> None:
+        """Wait while the line is full; where there is room, return without a checkpoint."""
+        while not self._closed and (len(self._line) >= LINE_ENTRIES or self._characters >= LINE_CHARACTERS):
+            await self._full.park()
+
+    async def put(self, events: Sequence[Event]) -> None:
+        """Append events, in order, once there is room. Cancelled, none of them was appended.
+
+        Raises:
+            Closed: the session is closing.
+        """
+        await self.room()
+        self.put_nowait(events)
+
+    async def reached(self) -> None:
+        """Wait until everything put before is journalled and handed to the client."""
+        out = trio.Event()
+        self.put_nowait([out.set])
+        await out.wait()
+
+    def close_nowait(self) -> None:
+        """Take nothing more. What waits still comes out, and then ``take`` returns nothing."""
+        self._closed = True
+        self._pump.unpark_all()
+        self._full.unpark_all()
+
+    def _append(self, entry: Event | Marker) -> None:
+        if not isinstance(entry, _TEXT):
+            self._urgent = True
+            self._line.append(entry)
+            return
+        self._characters += len(entry.text)
+        if not self._merge_text or not self._line:
+            self._line.append(entry)
+            return
+        last = self._line[-1]
+        if isinstance(last, _Run):
+            if last.first.message_id == entry.message_id and type(last.first) is type(entry):
+                last.parts.append(entry.text)
+                return
+        elif isinstance(last, _TEXT) and last.message_id == entry.message_id and type(last) is type(entry):
+            self._line[-1] = _Run(last, [last.text, entry.text])
+            return
+        self._line.append(entry)
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    async def take(self) -> list[Event | Marker]:
+        """Wait for entries and take all of them, merged; empty once the outbox is closed and drained.
+
+        For the one pump. Cancelled, nothing is taken.
+        """
+        while not self._line and not self._closed:
+            await self._pump.park()
+        await self._let_text_gather()
+        line, self._line = self._line, []
+        self._characters = 0
+        self._urgent = False
+        self._taken_at = trio.current_time()
+        self._full.unpark_all()
+        return [entry.whole() if isinstance(entry, _Run) else entry for entry in line]
+
+    async def _let_text_gather(self) -> None:
+        if self._urgent or self._closed or self._characters >= TEXT_RUSH:
+            return
+        with trio.move_on_at(self._taken_at + TEXT_AGE_S) as scope:
+            if scope.deadline > trio.current_time():
+                await self._pump.park()

@@ -1,0 +1,39 @@
+"""Every event of a session, and every ask, passes here before anyone sees it.
+
+The keys that term2 was given are replaced wherever text stands, so that the wire, the journal, a replay and
+the next request to a model agree about what was said. It is done in this one place, on the values
+themselves, so that a new kind of event cannot forget it.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import attrs
+
+from term2_acp.redact import Redactor
+
+
+def redacted(value: Any, redactor: Redactor) -> Any:
+    """The value with every secret in its texts replaced; the same object when there is none in it."""
+    if isinstance(value, Enum) or value is None:
+        return value
+    if isinstance(value, str):
+        return redactor.redact(value)
+    if attrs.has(type(value)):
+        return _instance(value, redactor)
+    if isinstance(value, Mapping):
+        return {redacted(key, redactor): redacted(item, redactor) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(redacted(item, redactor) for item in value)
+    return value
+
+
+def _instance(value: Any, redactor: Redactor) -> Any:
+    changed = {}
+    for attribute in attrs.fields(type(value)):
+        old = getattr(value, attribute.name)
+        new = redacted(old, redactor)
+        if new is not old and new != old:
+            changed[attribute.name] = new
+    return attrs.evolve(value, **changed) if changed else value

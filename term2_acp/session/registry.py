@@ -1,0 +1,194 @@
+"""The live sessions of a process, and the ids that are being opened.
+
+Invariants:
+
+- An id is live in one place: in one process by the store's claim, in this process by this table.
+- A session ends in one way, whatever ended it: out of the table, its claim released, ``ended`` set.
+- A session that crashes is logged and ends; no other notices.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from term2_acp.agent.transcript import Transcript
+from term2_acp.domain import events as ev
+from term2_acp.domain.ids import SessionId, new_session_id
+from term2_acp.session.parts import SessionParts
+from term2_acp.session.ports import Client
+from term2_acp.session.replay import Replay
+from term2_acp.session.session import Busy, CloseFailed, Session
+from term2_acp.store import Claim, SessionRecord, UnknownSession, now
+
+logger = logging.getLogger(__name__)
+
+
+class OtherWorkspace(Exception):
+    """The session belongs to another workspace than the one that was named."""
+
+
+class Registry:
+    """See the module. ``nursery`` is the one that all sessions live in."""
+
+    def __init__(self, parts: SessionParts, nursery: trio.Nursery) -> None:
+        self._parts = parts
+        self._nursery = nursery
+        self._live: dict[SessionId, Session] = {}
+        self._opening: dict[SessionId, trio.Event] = {}
+
+    # -- decided by the reader, synchronously ---------------------------------------------------------
+
+    def find(self, session_id: SessionId) -> Session | None:
+        """The live session with this id, unless it is closing: for its client it is closed then."""
+        session = self._live.get(session_id)
+        return session if session is not None and not session.closing else None
+
+    def reserve_nowait(self, session_id: SessionId) -> None:
+        """Claim the opening of a session, until ``open`` is left. No prompt is admitted meanwhile.
+
+        Raises:
+            Busy: it is being opened already, or its turn runs.
+        """
+        session = self.find(session_id)
+        if session_id in self._opening or (session is not None and session.running):
+            raise Busy
+        self._opening[session_id] = trio.Event()
+        if session is not None:
+            session.opening = True
+
+    def is_opening(self, session_id: SessionId) -> bool:
+        """Whether the session is being opened just now."""
+        return session_id in self._opening
+
+    def is_known(self, session_id: SessionId) -> bool:
+        """Whether there is anything here to close: the session is live, closing, or being opened."""
+        return session_id in self._live or session_id in self._opening
+
+    def release_nowait(self, session_id: SessionId) -> None:
+        """The opening is over, however it ended."""
+        self._opening.pop(session_id).set()
+        session = self._live.get(session_id)
+        if session is not None:
+            session.opening = False
+
+    # -- work ------------------------------------------------------------------------------------------
+
+    async def new(self, cwd: str, client: Client) -> Session:
+        """Make a session for the canonical directory ``cwd`` and start it.
+
+        Raises:
+            StoreFailed: it cannot be kept.
+        """
+        time = now()
+        record = SessionRecord(
+            session_id=new_session_id(), cwd=cwd, title=None, created_at=time, updated_at=time
+        )
+        await self._parts.store.create(record)
+        async with self._claimed(record.session_id) as claim:
+            return await self._start(Session(record, self._parts, client, Transcript()), claim)
+
+    async def open(self, session_id: SessionId, cwd: str, client: Client, *, replay: bool) -> None:
+        """Open a reserved session, replaying it first if asked; the snapshot of its state comes last.
+
+        Raises:
+            UnknownSession: the store has none with this id.
+            OtherWorkspace: ``cwd`` is not its workspace.
+            ClaimedElsewhere: another process has it open.
+            StoreFailed: it cannot be read.
+        """
+        record = await self._parts.store.find(session_id)
+        if record is None:
+            raise UnknownSession
+        if record.cwd != cwd:
+            raise OtherWorkspace
+        live = self._live.get(session_id)
+        if live is not None and live.closing:
+            await live.ended.wait()
+            live = None
+        if live is not None:
+            await live.reached()  # what its last turn said is in the journal
+            if replay:
+                await self._read(session_id, client, None)
+        else:
+            async with self._claimed(session_id) as claim:
+                transcript = Transcript()
+                await self._read(session_id, client if replay else None, transcript)
+                await self._start(Session(record, self._parts, client, transcript), claim)
+        client.show(session_id, [ev.Idle()])
+
+    async def close(self, session_id: SessionId) -> None:
+        """Close the session if it is live, once it is open, and wait until it has ended.
+
+        Raises:
+            CloseFailed: see ``Session.close``.
+        """
+        opening = self._opening.get(session_id)
+        if opening is not None:
+            await opening.wait()
+        session = self._live.get(session_id)
+        if session is not None:
+            await session.close()
+
+    def begin_close_nowait(self) -> None:
+        """Cancel the turn of every live session; none admits another."""
+        for session in self._live.values():
+            session.begin_close_nowait()
+
+    async def close_all(self) -> None:
+        """Close every live session, side by side. One that fails holds up no other."""
+        async with trio.open_nursery() as nursery:
+            for session in list(self._live.values()):
+                session.begin_close_nowait()
+                nursery.start_soon(self._close_quietly, session)
+
+    async def _close_quietly(self, session: Session) -> None:
+        try:
+            await session.close()
+        except CloseFailed:
+            logger.warning("a session did not settle before it was closed")
+
+    async def _read(
+        self, session_id: SessionId, client: Client | None, transcript: Transcript | None
+    ) -> None:
+        """Read the journal once: into the client's view, into the model's history, or both."""
+        replay = Replay()
+        async with self._parts.store.journal(session_id) as journal:
+            while events := await journal.receive():
+                if transcript is not None:
+                    for event in events:
+                        transcript.apply(event)
+                if client is not None:
+                    client.show(session_id, replay.feed(events))
+                    await client.ready()
+        if client is not None:
+            client.show(session_id, replay.end())
+
+    @asynccontextmanager
+    async def _claimed(self, session_id: SessionId) -> AsyncIterator[Claim]:
+        """The claim of a session, released again if it was not started."""
+        claim = await self._parts.store.claim(session_id)
+        try:
+            yield claim
+        except BaseException:
+            claim.release()
+            raise
+
+    async def _start(self, session: Session, claim: Claim) -> Session:
+        await self._nursery.start(self._keep, session, claim)
+        return session
+
+    async def _keep(  # noqa: ASYNC114, ASYNC128 - the session that it runs says when it has started
+        self, session: Session, claim: Claim, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        """The session's one task, with the wall around it."""
+        self._live[session.session_id] = session
+        session.opening = session.session_id in self._opening
+        try:
+            await session.run(task_status=task_status)
+        except Exception:
+            logger.exception("a session failed inside and has ended")
+        finally:
+            del self._live[session.session_id]
+            claim.release()

@@ -1,0 +1,239 @@
+"""One conversation, in its own nursery.
+
+Who owns what::
+
+    run ................... one task for the session's whole life
+    ├─ pump ............... journal, then client; ends when the outbox is closed and drained
+    └─ work (nursery) ..... close cancels it, after the turn has settled
+       └─ turn (0 or 1) ... in a scope of its own; cancel cancels that scope and nothing else
+
+Invariants:
+
+- Admission, cancel and the beginning of a close are decided synchronously, in the order in which they
+  were read. Busy is busy also while a turn is still being prepared.
+- A turn puts exactly one idle, in its settle step, after its scope; everything it shows comes before it.
+- A close is a cancel, then the settling, then the end of the work nursery, then the drained outbox.
+  (Cancelling the nursery first would pass through the turn's scope and lose the settling.)
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import trio
+
+from term2_acp.agent.calls import OpenCalls
+from term2_acp.agent.ports import Workers
+from term2_acp.agent.transcript import Transcript
+from term2_acp.domain import events as ev
+from term2_acp.domain.content import ContentBlock, Text
+from term2_acp.domain.ids import MessageId, new_message_id
+from term2_acp.domain.permission import Answer, Ask
+from term2_acp.domain.turn import Failure, StopReason
+from term2_acp.permission.broker import Broker, OpenAsk
+from term2_acp.permission.grants import SessionAccess, TurnAnswers
+from term2_acp.session.outbox import Closed, Marker, Outbox
+from term2_acp.session.parts import SessionParts
+from term2_acp.session.ports import Client
+from term2_acp.session.pump import Pump
+from term2_acp.session.redaction import redacted
+from term2_acp.session.state import Activity
+from term2_acp.session.turns import OpenTurn
+from term2_acp.session.workbench import new_turn
+from term2_acp.store import SessionRecord, now
+from term2_acp.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+# How long a close waits for a cancelled turn to settle. Everything in a turn gives way to a cancel at
+# once; this bound is for what does not, and is half of what a shutdown allows for all sessions.
+SETTLE_S = 4.0
+
+TITLE_CHARACTERS = 80
+
+
+class Busy(Exception):
+    """The session has a foreground turn, or is being opened."""
+
+
+class CloseFailed(Exception):
+    """The session is closed, but its turn failed inside or did not settle in time."""
+
+
+class Session:
+    """See the module. A session is made idle; ``run`` must be started before a prompt is admitted."""
+
+    def __init__(
+        self, record: SessionRecord, parts: SessionParts, client: Client, transcript: Transcript
+    ) -> None:
+        self.session_id = record.session_id
+        self.cwd = record.cwd
+        self.title = record.title
+        self.parts = parts
+        self.transcript = transcript
+        self.files = Workspace(
+            record.cwd, home=parts.home, own_paths=parts.own_paths, own_code=parts.own_code
+        )
+        self.access = SessionAccess()
+        self.answers = TurnAnswers()
+        self.broker = Broker(record.session_id, self._post)
+        self.open_calls = OpenCalls()
+        self.outbox = Outbox(merge_text=parts.mind.provider.merge_text)
+        self.activity = Activity(lambda event: self.outbox.put_nowait([event]))
+        self.ended = trio.Event()
+        self.opening = False
+        self.closing = False
+        self._client = client
+        self._turn: OpenTurn | None = None
+        self._work: trio.Nursery | None = None
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Live until ``close``. Cancelled from outside, it ends at once and drains nothing."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(
+                    Pump(self.session_id, self.outbox, self.parts.store, self._client, self._unkept).run
+                )
+                async with trio.open_nursery() as work:
+                    self._work = work
+                    task_status.started()
+                    await _until_closed()
+                self.outbox.close_nowait()
+        finally:
+            self.broker.close_nowait()
+            self.ended.set()
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn was admitted and has not settled."""
+        return self._turn is not None
+
+    def begin_close_nowait(self) -> None:
+        """Cancel the turn and admit no other. From here the session is closed for its client."""
+        self.closing = True
+        self.cancel_nowait()
+
+    async def close(self) -> None:
+        """Close: cancel, wait for the idle, end the work, drain the outbox.
+
+        Must not be cancelled by a client; at shutdown it may be, and the session is then ended by its
+        nursery's cancel.
+
+        Raises:
+            CloseFailed: the session is closed, but its turn failed inside or did not settle in time.
+        """
+        self.begin_close_nowait()
+        turn, clean = self._turn, True
+        if turn is not None:
+            with trio.move_on_after(SETTLE_S) as bound:
+                await turn.settled.wait()
+            clean = not bound.cancelled_caught and not turn.internal_fault
+        if self._work is not None:
+            self._work.cancel_scope.cancel()
+            await self.ended.wait()
+        if not clean:
+            raise CloseFailed
+
+    # -- the turn ----------------------------------------------------------------------------------
+
+    def admit_nowait(self, content: tuple[ContentBlock, ...], answer: Callable[[MessageId], None]) -> None:
+        """Admit a prompt. ``answer`` is called with its message id when the response may go out.
+
+        Raises:
+            Busy: there is a turn already, or the session is being opened.
+        """
+        if self._turn is not None or self.opening or self._work is None:
+            raise Busy
+        turn = self._turn = OpenTurn(new_message_id())
+        self.answers = TurnAnswers()
+        self.activity.begin(over=lambda: turn.scope.cancel_called)
+        self.outbox.put_nowait([lambda: answer(turn.message_id)])
+        self.emit_nowait([ev.UserMessage(turn.message_id, content), *self._name(content)])
+        self._work.start_soon(self._run_turn, turn)
+
+    def cancel_nowait(self) -> None:
+        """Stop the turn that is admitted now, if there is one."""
+        if self._turn is not None:
+            self._turn.scope.cancel()
+
+    async def _run_turn(self, turn: OpenTurn) -> None:
+        reason = StopReason.CANCELLED
+        try:
+            reason = await turn.work(lambda: new_turn(self))
+        finally:
+            self._settle(turn, reason)
+
+    def _settle(self, turn: OpenTurn, reason: StopReason) -> None:
+        """End the turn: last statuses of its open calls, the sentence of a failure, the idle. Never waits."""
+        events = self.open_calls.settle_all(cancelled=turn.scope.cancel_called and not turn.internal_fault)
+        failure = turn.failure if reason is StopReason.ERROR else None
+        if failure is not None:
+            events.append(ev.AgentMessage(new_message_id(), failure.message, spoken_by_model=False))
+        try:
+            self.emit_nowait([*events, ev.Idle(reason, failure)])
+        except Closed:
+            logger.warning("a turn settled after its session was closed")
+        self.activity.end()
+        self._turn = None
+        turn.settled.set()
+
+    def _name(self, content: tuple[ContentBlock, ...]) -> list[ev.Event]:
+        """The title, from the first prompt."""
+        if self.title is not None:
+            return []
+        text = " ".join(block.text if isinstance(block, Text) else block.name for block in content)
+        words = " ".join(text.split())
+        self.title = words if len(words) <= TITLE_CHARACTERS else words[: TITLE_CHARACTERS - 1].rstrip() + "…"
+        return [ev.SessionInfoUpdate(self.title, now())]
+
+    # -- ports of the turn -------------------------------------------------------------------------
+
+    async def emit(self, events: Sequence[ev.Event]) -> None:
+        """See ``agent.ports.TurnPorts``."""
+        await self.outbox.room()
+        self.emit_nowait(events)
+
+    def emit_nowait(self, events: Sequence[ev.Event]) -> None:
+        """See ``agent.ports.TurnPorts``."""
+        if self.parts.redactor:
+            events = [redacted(event, self.parts.redactor) for event in events]
+        self.outbox.put_nowait(events)
+        for event in events:
+            self.transcript.apply(event)
+
+    async def room(self) -> None:
+        """See ``agent.ports.TurnPorts``."""
+        await self.outbox.room()
+
+    async def reached(self) -> None:
+        """See ``agent.ports.TurnPorts``."""
+        await self.outbox.reached()
+
+    def working(self, calls: int) -> AbstractContextManager[Workers]:
+        """See ``agent.ports.TurnPorts``."""
+        return self.activity.working(calls)
+
+    def abort(self) -> None:
+        """See ``agent.ports.TurnPorts``."""
+        self.cancel_nowait()
+
+    def _post(self, open_ask: OpenAsk) -> None:
+        """Put an ask into the line; it goes out when everything before it has."""
+
+        def send(ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
+            return self._client.ask(redacted(ask, self.parts.redactor), settle)
+
+        marker: Marker = lambda: open_ask.send_through(send)  # noqa: E731
+        self.outbox.put_nowait([marker])
+
+    def _unkept(self, failure: Failure) -> None:
+        """The journal could not take what the turn said: the turn cannot go on, the session can."""
+        if self._turn is not None:
+            self._turn.fail(failure)
+
+
+async def _until_closed() -> None:
+    """Wait for the close, which is a cancel of the work nursery."""
+    await trio.sleep_forever()

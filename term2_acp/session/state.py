@@ -1,0 +1,108 @@
+"""Whether a session is idle, running, or waits for the person: one table, and the count that drives it.
+
+A session requires action exactly while its turn has calls at work and every one of them waits for an
+answer. The table says which change shows which event; a change that is not in it is a fault of ours.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+from attrs import define, field
+
+from term2_acp.domain.events import Event, RequiresAction, Running
+
+
+class State(Enum):
+    """The foreground state of a session (ACP v2: state_update)."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    REQUIRES_ACTION = "requires_action"
+
+
+# What is shown when the state changes. The idle is put by the settle step, since it carries the reason.
+_SHOWN: dict[tuple[State, State], Callable[[], Event] | None] = {
+    (State.IDLE, State.RUNNING): Running,
+    (State.RUNNING, State.REQUIRES_ACTION): RequiresAction,
+    (State.REQUIRES_ACTION, State.RUNNING): Running,
+    (State.RUNNING, State.IDLE): None,
+    (State.REQUIRES_ACTION, State.IDLE): None,
+}
+
+
+@define(eq=False)
+class Activity:
+    """The state of one session. ``show`` puts an event into the outbox, without waiting.
+
+    ``over`` tells whether the turn was cancelled: from then on nothing is shown but its idle.
+    """
+
+    show: Callable[[Event], None]
+    state: State = field(default=State.IDLE, init=False)
+    _over: Callable[[], bool] = field(default=lambda: True, init=False)
+    _working: int = field(default=0, init=False)
+    _asking: int = field(default=0, init=False)
+
+    def begin(self, over: Callable[[], bool]) -> None:
+        """A turn was admitted. ``over`` is asked before anything is shown for it."""
+        self._over = over
+        self._change(State.RUNNING)
+
+    def end(self) -> None:
+        """The turn settled. The idle itself is put by whoever knows its reason."""
+        self._working = self._asking = 0
+        self._change(State.IDLE)
+
+    @contextmanager
+    def working(self, calls: int) -> Iterator["_Group"]:
+        """Count ``calls`` as at work until each is done; what is left when the context ends is done too."""
+        group = _Group(self, calls)
+        self._working += calls
+        try:
+            yield group
+        finally:
+            self._working -= group.left
+            group.left = 0
+            self._settle()
+
+    def count(self, *, working: int = 0, asking: int = 0) -> None:
+        """Calls began or ceased to work, or to wait for the person."""
+        self._working += working
+        self._asking += asking
+        self._settle()
+
+    def _settle(self) -> None:
+        if self.state is State.IDLE or self._over():
+            return  # its calls are unwinding: the settle step says the rest
+        waits = self._working > 0 and self._asking == self._working
+        wanted = State.REQUIRES_ACTION if waits else State.RUNNING
+        if wanted is not self.state:
+            self._change(wanted)
+
+    def _change(self, to: State) -> None:
+        shown = _SHOWN[self.state, to]
+        self.state = to
+        if shown is not None:
+            self.show(shown())
+
+
+@define(eq=False)
+class _Group:
+    """The calls of one group (agent.ports.Workers)."""
+
+    _activity: Activity
+    left: int
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        self._activity.count(asking=1)
+        try:
+            yield
+        finally:
+            self._activity.count(asking=-1)
+
+    def done(self) -> None:
+        if self.left:
+            self.left -= 1
+            self._activity.count(working=-1)

@@ -1,0 +1,67 @@
+"""A turn as its session holds it, and the step that settles it.
+
+The turn is made by the reader when the prompt is admitted, with its cancel scope not yet entered, so that a
+cancel which is read next finds it. Order comes from the outbox and from this object, never from when the
+task starts.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import trio
+from attrs import define, field
+
+from term2_acp.agent.turn import TurnFailed
+from term2_acp.domain.ids import MessageId
+from term2_acp.domain.turn import Failure, StopReason
+
+logger = logging.getLogger(__name__)
+
+INTERNAL_FAILURE = Failure(
+    "internal",
+    "Something failed inside term2, and the turn could not go on. The log has the details; try again.",
+)
+
+
+@define(eq=False)
+class OpenTurn:
+    """The foreground turn of a session.
+
+    ``scope`` is the only thing that decides whether its work goes on: ``session/cancel`` cancels it and
+    does nothing else. ``failure`` is set when the turn cannot go on; ``settled`` when its idle is in the
+    outbox.
+    """
+
+    message_id: MessageId
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    settled: trio.Event = field(factory=trio.Event)
+    failure: Failure | None = None
+    internal_fault: bool = False
+
+    def fail(self, failure: Failure) -> None:
+        """Something outside the turn's task (the journal) makes it impossible to go on."""
+        if self.failure is None:
+            self.failure = failure
+        self.scope.cancel()
+
+    async def work(self, run: Callable[[], Awaitable[StopReason]]) -> StopReason:
+        """Run the turn in its scope and say why it ended. Raises nothing but a cancel from outside."""
+        reason = StopReason.END_TURN
+        try:
+            with self.scope:
+                # A cancel that was read before this task began is delivered here, before any work.
+                await trio.lowlevel.checkpoint_if_cancelled()
+                reason = await run()
+        except TurnFailed as failed:
+            logger.warning("turn failed (%s): %s", failed.failure.code, failed.failure.message)
+            if not self.scope.cancel_called:  # what breaks after a cancel was read is the cancel's
+                self.failure = failed.failure
+        except Exception:
+            # The wall between a turn and its session: the session, and all others, go on.
+            logger.exception("turn failed inside")
+            self.failure = INTERNAL_FAILURE
+            self.internal_fault = True
+        if self.failure is not None:
+            return StopReason.ERROR
+        # Not `cancelled_caught`: a cancel read after the last checkpoint is still a cancel.
+        return StopReason.CANCELLED if self.scope.cancel_called else reason

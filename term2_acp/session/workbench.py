@@ -1,0 +1,53 @@
+"""Puts a turn together from its session: the system prompt, the gate, the dispatcher."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from term2_acp.agent.budget import Repeats
+from term2_acp.agent.dispatch import Dispatcher
+from term2_acp.agent.gate import Gate
+from term2_acp.agent.prompt import Environment, system_prompt
+from term2_acp.agent.turn import Turn
+from term2_acp.domain.turn import StopReason
+from term2_acp.permission.policy import Ground
+from term2_acp.tools.base import ToolContext
+
+if TYPE_CHECKING:  # the session builds its turns here, and is what a turn works with
+    from term2_acp.session.session import Session
+
+# Characters of the workspace's AGENTS.md that a model is given; more would crowd out the conversation.
+WORKSPACE_WORDS = 32 * 1024
+
+
+async def new_turn(session: Session) -> StopReason:
+    """Prepare the session's turn and run it; a cancel may come at any moment of either."""
+    parts = session.parts
+    words = await session.files.read_words("AGENTS.md", WORKSPACE_WORDS)
+    environment = Environment(session.cwd, datetime.now(UTC).date().isoformat())
+    gate = Gate(
+        ground=Ground(session.cwd, parts.home),
+        access=session.access,
+        answers=session.answers,
+        broker=session.broker,
+        files=session.files,
+        asks_for_edits=parts.mind.provider.asks_for_edits,
+    )
+    dispatcher = Dispatcher(
+        ports=session,
+        gate=gate,
+        tools=parts.tools,
+        context=ToolContext(session.files, lambda event: session.emit([event])),
+        open_calls=session.open_calls,
+        repeats=Repeats(),
+    )
+    turn = Turn(
+        ports=session,
+        mind=parts.mind,
+        system=system_prompt(environment, words),
+        transcript=session.transcript,
+        specs=parts.specs,
+        dispatcher=dispatcher,
+    )
+    return await turn.run()
