@@ -1,0 +1,155 @@
+"""The editor behind the v2 door, as a session sees it (``session.ports.Client``).
+
+Events become frames and are queued; a permission question becomes a ``session/request_permission``
+request, and whatever comes back becomes an ``Answer``. Only an outcome that says ``selected`` with an
+``optionId`` becomes ``Selected``; every other reply is one of the answers that refuse.
+
+Nothing here waits but ``ready``, and nothing here knows whether a session exists.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from term2_acp.acp.params import Unfit, decode_value
+from term2_acp.acp.v2.fit import MAX_FRAME_BYTES, encode, shorten
+from term2_acp.acp.v2.project import Projection
+from term2_acp.acp.v2.toolcalls import Wire, fit_tool_call, text_block, tool_call_to_wire
+from term2_acp.domain.events import Event
+from term2_acp.domain.ids import SessionId
+from term2_acp.domain.permission import Answer, Ask, AskCancelled, Lost, Selected, Unintelligible
+from term2_acp.transport.peer import ErrorReply, Gone, MalformedReply, Reply, Result
+
+METHOD = "session/request_permission"
+
+# Projections that are kept between two groups of events. They are cheap to make anew (a microsecond), so
+# all are dropped when there are more of them than sessions can well be at work at once.
+_KEPT_PROJECTIONS = 1024
+
+
+class Peer(Protocol):
+    """The connection, as far as this file needs it (``transport.peer``)."""
+
+    def notify_nowait(self, frame: bytes) -> None:
+        """Queue one whole notification, without its line feed. Once the client is gone: nothing."""
+        ...
+
+    def call_nowait(self, method: str, params: Any, settle: Callable[[Reply], None]) -> Callable[[], None]:
+        """Send a request, and say how to withdraw it. ``settle`` gets its one reply."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait until the client has read enough of what was queued; at once when it is gone."""
+        ...
+
+
+class V2Client:
+    """See the module. ``max_frame_bytes`` counts the line feed."""
+
+    def __init__(self, peer: Peer, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._peer = peer
+        self._max_frame_bytes = max_frame_bytes
+        self._projections: dict[SessionId, Projection] = {}
+
+    def show(self, session_id: SessionId, events: Sequence[Event]) -> None:
+        """Project the events and queue their frames; see ``session.ports.Client``."""
+        projection = self._projections.get(session_id)
+        if projection is None:
+            projection = self._new_projection(session_id)
+        frames: list[bytes] = []
+        for event in events:
+            projection.write_to(frames, event)
+        notify = self._peer.notify_nowait
+        for frame in frames:
+            notify(frame)
+
+    async def ready(self) -> None:
+        """Wait until the client has read enough of what was queued; at once when it is gone."""
+        await self._peer.ready()
+
+    def ask(self, ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
+        """Send a permission question now; see ``session.ports.Client``."""
+
+        def on_reply(reply: Reply) -> None:
+            settle(answer_from_wire(reply))
+
+        return self._peer.call_nowait(METHOD, ask_to_wire(ask, self._max_frame_bytes), on_reply)
+
+    def _new_projection(self, session_id: SessionId) -> Projection:
+        if len(self._projections) >= _KEPT_PROJECTIONS:
+            self._projections.clear()
+        projection = Projection(session_id, self._max_frame_bytes)
+        self._projections[session_id] = projection
+        return projection
+
+
+# -- the question --------------------------------------------------------------------------------------
+
+# Shares of a frame, in sixteenths. One is left for names, ids and the envelope.
+_TITLE_SHARE = _OPTIONS_SHARE = _DESCRIPTION_SHARE = 1
+_TOOL_CALL_SHARE = 12
+
+_REST_NOTE = "The rest of this call is too long for the question. It is shown with the call itself."
+
+
+def ask_to_wire(ask: Ask, max_frame_bytes: int = MAX_FRAME_BYTES) -> msgspec.Raw:
+    """The params of ``session/request_permission``, encoded, within the bound of a frame."""
+    sixteenth = max_frame_bytes // 16
+    options = [
+        {
+            "optionId": option.option_id,
+            "name": shorten(option.name, _OPTIONS_SHARE * sixteenth // max(1, len(ask.options))),
+            "kind": option.kind,
+        }
+        for option in ask.options
+    ]
+    params: Wire = {"sessionId": ask.session_id, "title": shorten(ask.title, _TITLE_SHARE * sixteenth)}
+    if ask.description:
+        params["description"] = shorten(ask.description, _DESCRIPTION_SHARE * sixteenth)
+    call, rest = fit_tool_call(tool_call_to_wire(ask.tool_call), _TOOL_CALL_SHARE * sixteenth)
+    if rest:
+        # A question has no chunks. The call was shown before, whole.
+        call["content"] = [*call["content"], {"type": "content", "content": text_block(_REST_NOTE)}]
+    params["subject"] = {"type": "tool_call", "toolCall": call}
+    params["options"] = options
+    return msgspec.Raw(encode(params))
+
+
+# -- the answer ----------------------------------------------------------------------------------------
+
+
+class _Outcome(msgspec.Struct, rename="camel"):
+    outcome: str
+    option_id: Any = None
+
+
+class _Response(msgspec.Struct):
+    outcome: _Outcome
+
+
+def answer_from_wire(reply: Reply) -> Answer:
+    """What a reply to ``session/request_permission`` says. Never raises."""
+    match reply:
+        case Result(value=value):
+            return _answer_of(value)
+        case ErrorReply(code=code):
+            return Unintelligible(f"the client answered with error {code}")
+        case MalformedReply(reason=reason):
+            return Unintelligible(reason)
+        case Gone():
+            return Lost()
+
+
+def _answer_of(value: msgspec.Raw) -> Answer:
+    try:
+        outcome = decode_value("$", _Response, value).outcome
+    except Unfit as unfit:
+        return Unintelligible(f"the result does not fit: {unfit}")
+    if outcome.outcome == "cancelled":
+        return AskCancelled()
+    if outcome.outcome != "selected":
+        return Unintelligible("the outcome is not known")
+    if not isinstance(outcome.option_id, str):
+        return Unintelligible("an option was selected, but none was named")
+    return Selected(outcome.option_id)

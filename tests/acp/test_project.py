@@ -1,0 +1,420 @@
+"""The projection: each event as the whole frame it becomes, held to the published schemas; and the bound of
+a frame, tried with a small one, under which no character is lost."""
+
+import hashlib
+import json
+import typing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from term2_acp.acp.v2.fit import MAX_FRAME_BYTES, whole_characters
+from term2_acp.acp.v2.project import Projection
+from term2_acp.domain import events as ev
+from term2_acp.domain.content import Change, Diff, Operation, ResourceLink, Text
+from term2_acp.domain.ids import MessageId, PlanId, SessionId, ToolCallId
+from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
+from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.turn import Failure, StopReason
+from tests.kit.schema import Gate
+
+MSG = MessageId("msg_1")
+CALL = ToolCallId("call_1")
+SMALL = 4096
+
+DIFF = Diff(
+    (
+        Change(Operation.MODIFY, "/w/a"),
+        Change(Operation.ADD, "/w/b"),
+        Change(Operation.DELETE, "/w/c"),
+        Change(Operation.MOVE, "/w/e", "/w/d"),
+    ),
+    "diff --git /w/a /w/a\n",
+)
+DIFF_WIRE = {
+    "type": "diff",
+    "changes": [
+        {"operation": "modify", "path": "/w/a"},
+        {"operation": "add", "path": "/w/b"},
+        {"operation": "delete", "path": "/w/c"},
+        {"operation": "move", "oldPath": "/w/d", "path": "/w/e"},
+    ],
+    "patch": {"format": "git_patch", "text": "diff --git /w/a /w/a\n"},
+}
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+def updates(event, *, bound=MAX_FRAME_BYTES, projection=None):
+    """The updates that an event becomes. Each frame is one line within the bound, valid in every schema."""
+    gate = Gate.if_available()
+    found = []
+    for frame in (projection or Projection(SessionId("sess_1"), bound)).to_wire(event):
+        assert b"\n" not in frame
+        assert len(frame) + 1 <= bound
+        gate.received(frame)
+        message = json.loads(frame)
+        assert message.keys() == {"jsonrpc", "method", "params"}
+        assert (message["jsonrpc"], message["method"]) == ("2.0", "session/update")
+        assert message["params"].keys() == {"sessionId", "update"}
+        assert message["params"]["sessionId"] == "sess_1"
+        found.append(message["params"]["update"])
+    return found
+
+
+SHOWN = [
+    (ev.Running(), {"sessionUpdate": "state_update", "state": "running"}),
+    (ev.RequiresAction(), {"sessionUpdate": "state_update", "state": "requires_action"}),
+    (ev.Idle(), {"sessionUpdate": "state_update", "state": "idle"}),
+    *(
+        (ev.Idle(reason), {"sessionUpdate": "state_update", "state": "idle", "stopReason": word})
+        for reason, word in [
+            (StopReason.END_TURN, "end_turn"),
+            (StopReason.MAX_TOKENS, "max_tokens"),
+            (StopReason.MAX_TURN_REQUESTS, "max_turn_requests"),
+            (StopReason.REFUSAL, "refusal"),
+            (StopReason.CANCELLED, "cancelled"),
+        ]
+    ),
+    (
+        ev.Idle(StopReason.ERROR, Failure("provider_auth", "The key is wrong.")),
+        {
+            "sessionUpdate": "state_update",
+            "state": "idle",
+            "stopReason": "_term2_error",
+            "_meta": {"term2": {"error": {"code": "provider_auth", "message": "The key is wrong."}}},
+        },
+    ),
+    (
+        ev.UserMessage(
+            MSG,
+            (
+                Text("go"),
+                ResourceLink("n", "file:///w/a"),
+                ResourceLink("n", "file:///w/a", "t", "d", "text/plain", 0),
+            ),
+        ),
+        {
+            "sessionUpdate": "user_message",
+            "messageId": "msg_1",
+            "content": [
+                text("go"),
+                {"type": "resource_link", "name": "n", "uri": "file:///w/a"},
+                {
+                    "type": "resource_link",
+                    "name": "n",
+                    "uri": "file:///w/a",
+                    "title": "t",
+                    "description": "d",
+                    "mimeType": "text/plain",
+                    "size": 0,
+                },
+            ],
+        },
+    ),
+    (
+        ev.AgentMessageChunk(MSG, 'a"\n\u2028é🙂'),
+        {"sessionUpdate": "agent_message_chunk", "messageId": "msg_1", "content": text('a"\n\u2028é🙂')},
+    ),
+    (
+        ev.AgentThoughtChunk(MSG, "hm"),
+        {"sessionUpdate": "agent_thought_chunk", "messageId": "msg_1", "content": text("hm")},
+    ),
+    (
+        ev.AgentMessage(MSG, "all"),
+        {"sessionUpdate": "agent_message", "messageId": "msg_1", "content": [text("all")]},
+    ),
+    (
+        ev.AgentMessage(MSG, ""),
+        {"sessionUpdate": "agent_message", "messageId": "msg_1", "content": [text("")]},
+    ),
+    (
+        ev.AgentThought(MSG, "all"),
+        {"sessionUpdate": "agent_thought", "messageId": "msg_1", "content": [text("all")]},
+    ),
+    (
+        ToolCallUpdate(
+            CALL,
+            title="Edit a",
+            name="apply_patch",
+            kind=ToolKind.EDIT,
+            status=ToolStatus.PENDING,
+            content=(DIFF, Text("said")),
+            locations=(Location("/w/a", 3), Location("/w/b"), Location("/w/c", 0)),
+            raw_input={"patch": "p", "n": float("nan")},
+            raw_output={},
+        ),
+        {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": "call_1",
+            "title": "Edit a",
+            "name": "apply_patch",
+            "kind": "edit",
+            "status": "pending",
+            "rawInput": {"patch": "p", "n": "nan"},
+            "rawOutput": {},
+            "locations": [{"path": "/w/a", "line": 3}, {"path": "/w/b"}, {"path": "/w/c"}],
+            "content": [DIFF_WIRE, {"type": "content", "content": text("said")}],
+        },
+    ),
+    *(
+        (
+            ToolCallUpdate(CALL, status=status),
+            {"sessionUpdate": "tool_call_update", "toolCallId": "call_1", "status": word},
+        )
+        for status, word in [
+            (ToolStatus.IN_PROGRESS, "in_progress"),
+            (ToolStatus.COMPLETED, "completed"),
+            (ToolStatus.FAILED, "failed"),
+            (ToolStatus.CANCELLED, "cancelled"),
+        ]
+    ),
+    # Empty content clears; content that is None leaves it, as the row above shows.
+    (
+        ToolCallUpdate(CALL, content=()),
+        {"sessionUpdate": "tool_call_update", "toolCallId": "call_1", "content": []},
+    ),
+    (
+        ev.ToolCallContentAdded(CALL, Text("more")),
+        {
+            "sessionUpdate": "tool_call_content_chunk",
+            "toolCallId": "call_1",
+            "content": {"type": "content", "content": text("more")},
+        },
+    ),
+    (
+        ev.ToolCallContentAdded(CALL, Diff((Change(Operation.ADD, "/w/bin"),))),
+        {
+            "sessionUpdate": "tool_call_content_chunk",
+            "toolCallId": "call_1",
+            "content": {"type": "diff", "changes": [{"operation": "add", "path": "/w/bin"}]},
+        },
+    ),
+    (
+        ev.PlanUpdate(
+            PlanId("plan_1"),
+            (
+                PlanEntry("one", PlanPriority.HIGH, PlanStatus.COMPLETED),
+                PlanEntry("two", PlanPriority.LOW, PlanStatus.IN_PROGRESS),
+            ),
+        ),
+        {
+            "sessionUpdate": "plan_update",
+            "plan": {
+                "type": "items",
+                "planId": "plan_1",
+                "entries": [
+                    {"content": "one", "priority": "high", "status": "completed"},
+                    {"content": "two", "priority": "low", "status": "in_progress"},
+                ],
+            },
+        },
+    ),
+    (ev.UsageUpdate(10, 1000), {"sessionUpdate": "usage_update", "used": 10, "size": 1000}),
+    (
+        ev.SessionInfoUpdate("T", "2026-11-02T00:00:00.000Z"),
+        {"sessionUpdate": "session_info_update", "title": "T", "updatedAt": "2026-11-02T00:00:00.000Z"},
+    ),
+]
+KEPT = [
+    ev.ToolCallPrepared(CALL, "shell", "{}", "c1", "00"),
+    ev.ToolCallDispatched(CALL),
+    ev.ToolCallSettled(CALL, Effect.COMMITTED, "done"),
+    ev.ReplyEnded("p", "m"),
+]
+
+
+@pytest.mark.parametrize(("event", "update"), SHOWN, ids=lambda value: type(value).__name__)
+def test_each_event_that_is_shown(event, update):
+    assert updates(event) == [update]
+
+
+@pytest.mark.parametrize("event", KEPT, ids=lambda value: type(value).__name__)
+def test_what_is_only_kept_is_not_shown(event):
+    assert updates(event) == []
+
+
+def test_every_kind_of_event_is_in_these_tests():
+    tried = {type(event) for event, _update in SHOWN} | {type(event) for event in KEPT}
+    assert tried == set(typing.get_args(ev.Event))
+    assert {type(event) for event in KEPT} == ev.KEPT_ONLY
+
+
+def test_chunks_of_messages_and_thoughts_in_turn_keep_their_ids():
+    """The beginning of a line is remembered; it must be that of this very message."""
+    projection = Projection(SessionId("sess_1"))
+    said = []
+    for event in (
+        ev.AgentThoughtChunk(MessageId("m1"), "a"),
+        ev.AgentThoughtChunk(MessageId("m1"), "b"),
+        ev.AgentMessageChunk(MessageId("m1"), "c"),
+        ev.AgentMessageChunk(MessageId("m2"), "d"),
+        ev.AgentThoughtChunk(MessageId("m1"), "e"),
+    ):
+        (update,) = updates(event, projection=projection)
+        said.append((update["sessionUpdate"], update["messageId"], update["content"]["text"]))
+    assert said == [
+        ("agent_thought_chunk", "m1", "a"),
+        ("agent_thought_chunk", "m1", "b"),
+        ("agent_message_chunk", "m1", "c"),
+        ("agent_message_chunk", "m2", "d"),
+        ("agent_thought_chunk", "m1", "e"),
+    ]
+
+
+def test_lone_surrogates_never_reach_the_wire():
+    (update,) = updates(ev.AgentMessageChunk(MSG, "a\ud800\ud83d\ude42"))
+    assert update["content"]["text"] == "a\ufffd🙂"
+    (update,) = updates(ToolCallUpdate(CALL, title="\udcff", raw_input={"\ud800": ["\udcff"]}))
+    assert (update["title"], update["rawInput"]) == ("\ufffd", {"\ufffd": ["\ufffd"]})
+
+
+# -- the bound -----------------------------------------------------------------------------------------
+
+LONG = st.builds(
+    lambda unit, times: unit * times,
+    st.text(st.sampled_from('a"\\\n\x01é你🙂\ud800'), min_size=1, max_size=9),
+    st.integers(0, 1500),
+)
+
+# The same examples in every run, and no clock: the machine may be busy.
+steady = settings(deadline=None, derandomize=True, max_examples=30)
+
+
+def joined(found, kind, *, whole):
+    """The text of updates that are a whole message and then chunks with its id, or chunks only."""
+    kinds = [update["sessionUpdate"] for update in found]
+    rest = [f"{kind}_chunk"] * (len(found) - (1 if whole else 0))
+    assert kinds == ([kind] if whole else []) + rest
+    assert {update["messageId"] for update in found} == {"msg_1"}
+    blocks = [
+        update["content"][0] if isinstance(update["content"], list) else update["content"] for update in found
+    ]
+    assert all(block["type"] == "text" for block in blocks)
+    return "".join(block["text"] for block in blocks)
+
+
+@steady
+@given(LONG)
+def test_long_text_of_the_model_is_split_and_never_cut(words):
+    whole = whole_characters(words)
+    chunks = updates(ev.AgentMessageChunk(MSG, words), bound=SMALL)
+    assert joined(chunks, "agent_message", whole=False) == whole
+    assert joined(updates(ev.AgentMessage(MSG, words), bound=SMALL), "agent_message", whole=True) == whole
+    assert joined(updates(ev.AgentThought(MSG, words), bound=SMALL), "agent_thought", whole=True) == whole
+
+
+@steady
+@given(LONG, LONG)
+def test_a_long_prompt_is_echoed_whole(first, second):
+    found = updates(ev.UserMessage(MSG, (Text(first), Text(second))), bound=SMALL)
+    assert [update["sessionUpdate"] for update in found] == ["user_message"] + ["user_message_chunk"] * (
+        len(found) - 1
+    )
+    blocks = [*found[0]["content"], *(update["content"] for update in found[1:])]
+    assert "".join(block["text"] for block in blocks) == whole_characters(first) + whole_characters(second)
+
+
+def test_a_link_that_does_not_fit_is_written_out():
+    link = ResourceLink("n", "file:///" + "x" * 9000)
+    found = updates(ev.UserMessage(MSG, (Text("see"), link)), bound=SMALL)
+    assert found[0]["content"] == [text("see")]
+    written = "".join(update["content"]["text"] for update in found[1:])
+    assert json.loads(written) == {"type": "resource_link", "name": "n", "uri": link.uri}
+
+
+def test_the_product_s_bound_is_eight_mebibytes_and_a_frame_just_below_it_is_one_frame():
+    # The line feed and what stands around the text take some of it.
+    (update,) = updates(ev.AgentMessageChunk(MSG, "a" * (MAX_FRAME_BYTES - 1024)))
+    assert len(update["content"]["text"]) == MAX_FRAME_BYTES - 1024
+    assert MAX_FRAME_BYTES == 8 * 1024 * 1024
+    two = updates(ev.AgentMessageChunk(MSG, "a" * MAX_FRAME_BYTES))
+    assert [len(update["content"]["text"]) > 0 for update in two] == [True, True]
+    assert joined(two, "agent_message", whole=False) == "a" * MAX_FRAME_BYTES
+
+
+@steady
+@given(LONG)
+def test_long_content_of_a_tool_call_is_appended_piece_by_piece(words):
+    whole = whole_characters(words)
+    added = updates(ev.ToolCallContentAdded(CALL, Text(words)), bound=SMALL)
+    assert {update["sessionUpdate"] for update in added} == {"tool_call_content_chunk"}
+    assert "".join(update["content"]["content"]["text"] for update in added) == whole
+    call = ToolCallUpdate(CALL, status=ToolStatus.COMPLETED, content=(Text("first "), Text(words)))
+    first, *rest = updates(call, bound=SMALL)
+    assert first["status"] == "completed"
+    pieces = [*first["content"], *(update["content"] for update in rest)]
+    assert "".join(piece["content"]["text"] for piece in pieces) == "first " + whole
+
+
+def test_a_patch_that_does_not_fit_says_how_long_it_is():
+    patch = "+é\n" * 3000
+    call = ToolCallUpdate(CALL, content=(Diff((Change(Operation.ADD, "/w/b"),), patch), Text("after")))
+    first, *rest = updates(call, bound=SMALL)
+    assert rest == []
+    digest = hashlib.sha256(patch.encode()).hexdigest()
+    assert first["content"] == [
+        {"type": "diff", "changes": [{"operation": "add", "path": "/w/b"}]},
+        {
+            "type": "content",
+            "content": text(f"The patch is too long to show here: 12000 bytes, SHA-256 {digest}."),
+        },
+        {"type": "content", "content": text("after")},
+    ]
+
+
+def test_many_changes_are_several_diffs():
+    changes = tuple(Change(Operation.MODIFY, f"/w/{number:04}") for number in range(400))
+    first, *rest = updates(ToolCallUpdate(CALL, content=(Diff(changes),)), bound=SMALL)
+    pieces = [*first["content"], *(update["content"] for update in rest)]
+    assert {piece["type"] for piece in pieces} == {"diff"}
+    assert [change["path"] for piece in pieces for change in piece["changes"]] == [
+        change.path for change in changes
+    ]
+
+
+def test_raw_values_that_do_not_fit_say_how_long_they_are():
+    value = {"x": "y" * 9000}
+    encoded = json.dumps(value, separators=(",", ":")).encode()
+    note = {
+        "note": "Too long to show here.",
+        "size": len(encoded),
+        "sha256": hashlib.sha256(encoded).hexdigest(),
+    }
+    small = {"command": "ls"}
+    (update,) = updates(ToolCallUpdate(CALL, raw_input=small, raw_output=value), bound=SMALL)
+    assert (update["rawInput"], update["rawOutput"]) == (small, note)
+    (update,) = updates(ToolCallUpdate(CALL, raw_input=value, raw_output=value), bound=SMALL)
+    assert (update["rawInput"], update["rawOutput"]) == (note, note)
+
+
+@steady
+@given(LONG, LONG, LONG, st.integers(0, 300))
+def test_no_update_of_a_tool_call_is_ever_too_long(title, raw, said, places):
+    call = ToolCallUpdate(
+        CALL,
+        title=title,
+        name=title,
+        kind=ToolKind.OTHER,
+        status=ToolStatus.FAILED,
+        content=(Text(said), Diff((Change(Operation.ADD, "/w/b"),), said)),
+        locations=tuple(Location(f"/w/{place}", 1) for place in range(places)),
+        raw_input={"raw": raw},
+        raw_output=[raw],
+    )
+    first, *_rest = updates(call, bound=SMALL)
+    assert first["status"] == "failed"
+
+
+@steady
+@given(LONG, st.integers(1, 100))
+def test_labels_are_shortened_to_fit(words, entries):
+    updates(ev.Idle(StopReason.ERROR, Failure("x", words)), bound=SMALL)
+    updates(ev.SessionInfoUpdate(words, "2026-11-02T00:00:00.000Z"), bound=SMALL)
+    plan = (PlanEntry(words, PlanPriority.LOW, PlanStatus.PENDING),) * entries
+    (update,) = updates(ev.PlanUpdate(PlanId("p"), plan), bound=SMALL)
+    shown = update["plan"]["entries"]
+    assert len(shown) == entries or shown[-1]["content"] == f"… ({entries} entries in all)"
