@@ -1,0 +1,36 @@
+"""What a client has on its screen, folded from the updates it was sent.
+
+Live updates and a replay of the same session must fold to the same state: that is what "replay is
+faithful" means, whatever pieces the words came in.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+Json = dict[str, Any]
+
+_MESSAGES = {"user_message", "agent_message", "agent_thought"}
+
+
+def fold(updates: Iterable[Json]) -> Json:
+    """The messages and tool calls in order of appearance, and the last plan, usage and title."""
+    things: dict[tuple[str, str], Json] = {}
+    last: Json = {}
+    for update in updates:
+        kind = update["sessionUpdate"]
+        base = kind.removesuffix("_chunk")
+        if base in _MESSAGES:
+            message = things.setdefault((base, update["messageId"]), {"is": base, "text": ""})
+            content = update["content"]
+            blocks = content if isinstance(content, list) else [content]
+            text = "".join(block.get("text", block.get("uri", "")) for block in blocks)
+            message["text"] = message["text"] + text if kind.endswith("_chunk") else text
+        elif kind == "tool_call_update":
+            call = things.setdefault(("tool_call", update["toolCallId"]), {"is": "tool_call"})
+            call.update({key: value for key, value in update.items() if key != "sessionUpdate"})
+        elif kind == "tool_call_content_chunk":
+            call = things["tool_call", update["toolCallId"]]
+            call["content"] = [*call.get("content", []), update["content"]]
+        elif kind != "state_update":
+            last[kind] = update
+    return {"things": [{"id": key[1], **thing} for key, thing in things.items()], "last": last}

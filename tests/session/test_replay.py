@@ -1,0 +1,154 @@
+"""The replay fold: whole messages and calls with their ids, in order of appearance, and nothing left open."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from term2_acp.domain import events as ev
+from term2_acp.domain.content import Change, Diff, Operation, Text
+from term2_acp.domain.ids import MessageId, PlanId, ToolCallId
+from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.turn import StopReason
+from term2_acp.session.replay import INTERRUPTED, UNKNOWN, Replay
+
+U = ev.UserMessage(MessageId("u1"), (Text("go"),))
+A, B = ToolCallId("a"), ToolCallId("b")
+IDLE = ev.Idle(StopReason.END_TURN)
+
+
+def text(message_id: str, words: str) -> ev.AgentMessageChunk:
+    return ev.AgentMessageChunk(MessageId(message_id), words)
+
+
+def announced(call: ToolCallId) -> ToolCallUpdate:
+    return ToolCallUpdate(
+        call, "Read x", "read_file", ToolKind.READ, ToolStatus.PENDING, raw_input={"path": "x"}
+    )
+
+
+def done(call: ToolCallId, words: str) -> ToolCallUpdate:
+    return ToolCallUpdate(call, status=ToolStatus.COMPLETED, content=(Text(words),), raw_output={"lines": 1})
+
+
+def replay(*events: ev.Event, step: int = 1000) -> list[ev.Event]:
+    fold = Replay()
+    shown: list[ev.Event] = []
+    for start in range(0, len(events), step):
+        shown += fold.feed(events[start : start + step])
+    return shown + fold.end()
+
+
+def whole(call: ToolCallId, words: str) -> ToolCallUpdate:
+    return ToolCallUpdate(
+        call,
+        "Read x",
+        "read_file",
+        ToolKind.READ,
+        ToolStatus.COMPLETED,
+        (Text(words),),
+        raw_input={"path": "x"},
+        raw_output={"lines": 1},
+    )
+
+
+def test_messages_are_whole_and_calls_are_one():
+    events = [
+        U,
+        ev.AgentThoughtChunk(MessageId("t1"), "th"),
+        ev.AgentThoughtChunk(MessageId("t1"), "ink"),
+        text("m1", "I "),
+        text("m1", "look"),
+        ev.ToolCallPrepared(A, "read_file", "{}", "x", "0"),
+        announced(A),
+        ev.ToolCallDispatched(A),
+        ToolCallUpdate(A, status=ToolStatus.IN_PROGRESS),
+        ev.ToolCallSettled(A, Effect.COMMITTED, "r"),
+        done(A, "text"),
+        text("m2", "done"),
+        IDLE,
+    ]
+    expected = [
+        U,
+        ev.AgentThought(MessageId("t1"), "think"),
+        ev.AgentMessage(MessageId("m1"), "I look"),
+        whole(A, "text"),
+        ev.AgentMessage(MessageId("m2"), "done"),
+    ]
+    assert replay(*events) == expected
+    assert replay(*events, step=1) == expected
+
+
+def test_calls_side_by_side_keep_the_order_in_which_they_appeared():
+    shown = replay(U, announced(A), announced(B), done(B, "b"), done(A, "a"), IDLE, step=1)
+    assert shown == [U, whole(A, "a"), whole(B, "b")]
+
+
+def test_a_diff_that_was_shown_before_the_ask_is_still_there():
+    diff = Diff((Change(Operation.MODIFY, "/w/x"),), "patch")
+    shown = replay(
+        U,
+        announced(A),
+        ToolCallUpdate(A, content=(diff,)),
+        ToolCallUpdate(A, status=ToolStatus.COMPLETED, raw_output={}),
+        IDLE,
+    )
+    assert shown[1].content == (diff,)
+
+
+def test_a_call_that_never_settled_and_its_turn_are_said_to_be():
+    shown = replay(U, text("m1", "I edit"), announced(A))
+    assert shown[:2] == [U, ev.AgentMessage(MessageId("m1"), "I edit")]
+    assert shown[2].status is ToolStatus.FAILED
+    assert shown[2].content == (Text(UNKNOWN),)
+    assert shown[2].raw_output["effect"] == "outcome_unknown"
+    assert shown[3] == ev.AgentMessage(MessageId("u1_interrupted"), INTERRUPTED, spoken_by_model=False)
+
+
+def test_an_interrupted_turn_is_told_before_the_next_prompt():
+    second = ev.UserMessage(MessageId("u2"), (Text("again"),))
+    assert [type(event) for event in replay(U, second, IDLE)] == [
+        ev.UserMessage,
+        ev.AgentMessage,
+        ev.UserMessage,
+    ]
+
+
+def test_plan_usage_title_and_our_own_sentence_stay_in_their_place():
+    plan = ev.PlanUpdate(PlanId("plan"), ())
+    usage = ev.UsageUpdate(1, 2)
+    title = ev.SessionInfoUpdate("go", "2026-01-01T00:00:00.000Z")
+    ours = ev.AgentMessage(MessageId("e"), "The server is down.", spoken_by_model=False)
+    assert replay(U, title, text("m", "x"), plan, usage, ours, ev.Idle(StopReason.ERROR)) == [
+        U,
+        title,
+        ev.AgentMessage(MessageId("m"), "x"),
+        plan,
+        usage,
+        ours,
+    ]
+
+
+_EVENTS = st.lists(
+    st.one_of(
+        st.just(U),
+        st.builds(text, st.sampled_from(["m1", "m2"]), st.text(alphabet="ab", min_size=1, max_size=2)),
+        st.sampled_from([announced(A), announced(B), done(A, "a"), done(B, "b")]),
+        st.just(IDLE),
+    ),
+    max_size=25,
+)
+
+
+@given(_EVENTS, st.integers(1, 5))
+def test_any_prefix_read_in_any_pieces_is_shown_the_same_and_whole(events, step):
+    shown = replay(*events)
+    assert replay(*events, step=step) == shown
+    for event in shown:
+        assert not isinstance(event, ev.AgentMessageChunk)
+        if isinstance(event, ToolCallUpdate):
+            assert event.status is not None
+            assert event.status.final
+    said = "".join(event.text for event in events if isinstance(event, ev.AgentMessageChunk))
+    told = "".join(
+        event.text for event in shown if isinstance(event, ev.AgentMessage) and event.spoken_by_model
+    )
+    assert told == said
