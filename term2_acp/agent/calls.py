@@ -20,12 +20,17 @@ from attrs import define, field
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import ToolCallId, new_tool_call_id
-from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.permission.choices import escape_for_person
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.tools.base import Description, Outcome, Tool
 
+# Levels of a model's arguments that are shown as JSON; no tool takes as many. What is deeper is shown as the
+# text that it is, since every reader of nested values has a depth at which it breaks.
+MAX_DEPTH = 64
+
 CANCELLED_RESULT = "The turn was cancelled before this call was run to its end. It had no effect."
+NOT_RUN_RESULT = "The turn could not go on, so this call was not run to its end and had no effect."
 INTERNAL_RESULT = "This call failed inside term2. It had no effect."
 
 
@@ -56,6 +61,8 @@ class Call:
         try:
             value = msgspec.json.decode(self.made.arguments)
         except (msgspec.DecodeError, RecursionError):
+            value = self.made.arguments
+        if _deeper(value, MAX_DEPTH):
             value = self.made.arguments
         return value if isinstance(value, dict) else {"arguments": value}
 
@@ -112,16 +119,16 @@ class OpenCalls:
         """The call did nothing; ``reason`` is for the model and, in place of its content, the person."""
         return self._end_without_effect(call, ToolStatus.FAILED, reason)
 
-    def settle_all(self, *, cancelled: bool) -> list[ev.Event]:
-        """End every open call: with its outcome if it has one, else as cancelled or failed."""
+    def settle_all(self, failure: str | None) -> list[ev.Event]:
+        """End every open call: with its outcome if it has one, else failed with ``failure``, or cancelled."""
         events: list[ev.Event] = []
         for call in list(self._open.values()):
             if call.outcome is not None:
                 events += self.complete(call, call.outcome)
-            elif cancelled:
+            elif failure is None:
                 events += self._end_without_effect(call, ToolStatus.CANCELLED, CANCELLED_RESULT)
             else:
-                events += self.fail(call, INTERNAL_RESULT)
+                events += self.fail(call, f"{NOT_RUN_RESULT} {failure}")
         return events
 
     def _end_without_effect(self, call: Call, status: ToolStatus, reason: str) -> list[ev.Event]:
@@ -134,9 +141,19 @@ class OpenCalls:
         ]
 
 
-def place(path: str) -> tuple[Location, ...]:
-    """A call's places when there is one path and no line."""
-    return (Location(path),)
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether a JSON value has more than so many levels."""
+    layer = [value]
+    for _ in range(levels):
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not layer:
+            return False
+    return any(isinstance(inner, dict | list) for inner in layer)
 
 
 def new_call(made: ToolCallDelta, tool: Tool | None, arguments: Any, description: Description) -> Call:

@@ -60,6 +60,16 @@ class Transcript:
         if fold is not None:
             fold(self, event)
 
+    def mark(self) -> int:
+        """Where the history stands between two turns, for ``rewind``."""
+        self._put_away()
+        return len(self._done)
+
+    def rewind(self, mark: int) -> None:
+        """Forget everything since ``mark``: a prompt that was refused leaves no trace."""
+        self._reply = None
+        del self._done[mark:]
+
     def messages(self) -> tuple[Message, ...]:
         """The history so far, well paired, oldest first."""
         if self._reply is None:

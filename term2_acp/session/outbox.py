@@ -23,6 +23,7 @@ import trio
 from attrs import define, field
 
 from term2_acp.domain.events import AgentMessageChunk, AgentThoughtChunk, Event
+from term2_acp.domain.turn import Failure
 
 # Entries that may wait before the turn does. A turn's burst (a reply with its calls) fits; a client that
 # does not read costs this and no more.
@@ -38,6 +39,26 @@ TEXT_AGE_S = 0.005
 TEXT_RUSH = 16 * 1024
 
 Marker = Callable[[], None]
+
+
+@define(eq=False)
+class Admission:
+    """The marker that a prompt's response waits for, and the pump's handle on the turn behind it.
+
+    Exactly one of ``answer`` and ``refused`` is called: it is refused when the journal could not take the
+    prompt, and the turn then has to leave no trace. ``failed`` says that the journal could not take what
+    the turn said later.
+    """
+
+    answer: Callable[[], None]
+    refused: Callable[[Failure], None]
+    failed: Callable[[Failure], None]
+
+    def __call__(self) -> None:
+        """The prompt is kept and its turn may be shown."""
+        self.answer()
+
+
 Chunk = AgentMessageChunk | AgentThoughtChunk
 _TEXT = (AgentMessageChunk, AgentThoughtChunk)
 
@@ -143,6 +164,9 @@ class Outbox:
         while not self._line and not self._closed:
             await self._pump.park()
         await self._let_text_gather()
+        # One turn of the loop more: the end of a call and the next reply's calls, say, come in one burst,
+        # and a group that takes both saves a commit and a write.
+        await trio.lowlevel.checkpoint()
         line, self._line = self._line, []
         self._characters = 0
         self._urgent = False

@@ -8,7 +8,7 @@ Invariants:
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import trio
@@ -62,10 +62,6 @@ class Registry:
         """Whether the session is being opened just now."""
         return session_id in self._opening
 
-    def is_known(self, session_id: SessionId) -> bool:
-        """Whether there is anything here to close: the session is live, closing, or being opened."""
-        return session_id in self._live or session_id in self._opening
-
     def release_nowait(self, session_id: SessionId) -> None:
         """The opening is over, however it ended."""
         self._opening.pop(session_id).set()
@@ -118,15 +114,22 @@ class Registry:
                 await self._start(Session(record, self._parts, client, transcript), claim)
         client.show(session_id, [ev.Idle()])
 
-    async def close(self, session_id: SessionId) -> None:
-        """Close the session if it is live, once it is open, and wait until it has ended.
+    def close_nowait(self, session_id: SessionId) -> Callable[[], Awaitable[None]] | None:
+        """Begin to close what was live or being opened when this was called; None when there is nothing.
 
-        Raises:
-            CloseFailed: see ``Session.close``.
+        The session is closed for its client from here, unless it is being opened: then it is opened first.
+        What is returned waits for its end, and raises ``CloseFailed`` as ``Session.close`` does.
         """
-        opening = self._opening.get(session_id)
+        opening, session = self._opening.get(session_id), self._live.get(session_id)
         if opening is not None:
-            await opening.wait()
+            return lambda: self._close_opened(session_id, opening)
+        if session is None:
+            return None
+        session.begin_close_nowait()
+        return session.close
+
+    async def _close_opened(self, session_id: SessionId, opening: trio.Event) -> None:
+        await opening.wait()
         session = self._live.get(session_id)
         if session is not None:
             await session.close()

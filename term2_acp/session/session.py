@@ -32,14 +32,14 @@ from term2_acp.domain.permission import Answer, Ask
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.permission.broker import Broker, OpenAsk
 from term2_acp.permission.grants import SessionAccess, TurnAnswers
-from term2_acp.session.outbox import Closed, Marker, Outbox
+from term2_acp.session.outbox import Admission, Closed, Outbox
 from term2_acp.session.parts import SessionParts
 from term2_acp.session.ports import Client
 from term2_acp.session.pump import Pump
 from term2_acp.session.redaction import redacted
 from term2_acp.session.state import Activity
 from term2_acp.session.turns import OpenTurn
-from term2_acp.session.workbench import new_turn
+from term2_acp.session.workbench import run_turn
 from term2_acp.store import SessionRecord, now
 from term2_acp.workspace import Workspace
 
@@ -48,6 +48,9 @@ logger = logging.getLogger(__name__)
 # How long a close waits for a cancelled turn to settle. Everything in a turn gives way to a cancel at
 # once; this bound is for what does not, and is half of what a shutdown allows for all sessions.
 SETTLE_S = 4.0
+
+# How long a close then waits for the idle that it put itself to be journalled and shown.
+LAST_WORDS_S = 0.3
 
 TITLE_CHARACTERS = 80
 
@@ -79,6 +82,7 @@ class Session:
         self.broker = Broker(record.session_id, self._post)
         self.open_calls = OpenCalls()
         self.outbox = Outbox(merge_text=parts.mind.provider.merge_text)
+        self._pump = Pump(record.session_id, self.outbox, parts.store, client)
         self.activity = Activity(lambda event: self.outbox.put_nowait([event]))
         self.ended = trio.Event()
         self.opening = False
@@ -93,9 +97,7 @@ class Session:
         """Live until ``close``. Cancelled from outside, it ends at once and drains nothing."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(
-                    Pump(self.session_id, self.outbox, self.parts.store, self._client, self._unkept).run
-                )
+                nursery.start_soon(self._pump.run)
                 async with trio.open_nursery() as work:
                     self._work = work
                     task_status.started()
@@ -113,6 +115,7 @@ class Session:
     def begin_close_nowait(self) -> None:
         """Cancel the turn and admit no other. From here the session is closed for its client."""
         self.closing = True
+        self._pump.hurry_nowait()
         self.cancel_nowait()
 
     async def close(self) -> None:
@@ -125,21 +128,34 @@ class Session:
             CloseFailed: the session is closed, but its turn failed inside or did not settle in time.
         """
         self.begin_close_nowait()
-        turn, clean = self._turn, True
-        if turn is not None:
-            with trio.move_on_after(SETTLE_S) as bound:
+        turn = self._turn
+        with trio.move_on_after(SETTLE_S) as bound:
+            if turn is not None:
                 await turn.settled.wait()
-            clean = not bound.cancelled_caught and not turn.internal_fault
         if self._work is not None:
             self._work.cancel_scope.cancel()
-            await self.ended.wait()
-        if not clean:
+        if turn is not None and bound.cancelled_caught:
+            # What did not give way to one cancel will not to another: nobody waits for it any longer, and
+            # whatever it still says is nobody's.
+            self._settle(turn, StopReason.CANCELLED)
+            with trio.move_on_after(LAST_WORDS_S):
+                await self.outbox.reached()
+            raise CloseFailed
+        await self.ended.wait()
+        if turn is not None and turn.internal_fault:
             raise CloseFailed
 
     # -- the turn ----------------------------------------------------------------------------------
 
-    def admit_nowait(self, content: tuple[ContentBlock, ...], answer: Callable[[MessageId], None]) -> None:
+    def admit_nowait(
+        self,
+        content: tuple[ContentBlock, ...],
+        answer: Callable[[MessageId], None],
+        refuse: Callable[[Failure], None],
+    ) -> OpenTurn:
         """Admit a prompt. ``answer`` is called with its message id when the response may go out.
+
+        ``refuse`` is called in its place when the prompt cannot be kept; it then leaves no trace.
 
         Raises:
             Busy: there is a turn already, or the session is being opened.
@@ -147,11 +163,21 @@ class Session:
         if self._turn is not None or self.opening or self._work is None:
             raise Busy
         turn = self._turn = OpenTurn(new_message_id())
+        before = self.transcript.mark(), self.title
+
+        def refused(failure: Failure) -> None:
+            turn.scope.cancel()
+            if self._turn in (turn, None):  # no later prompt has built on it
+                mark, self.title = before
+                self.transcript.rewind(mark)
+            refuse(failure)
+
         self.answers = TurnAnswers()
         self.activity.begin(over=lambda: turn.scope.cancel_called)
-        self.outbox.put_nowait([lambda: answer(turn.message_id)])
+        self.outbox.put_nowait([Admission(lambda: answer(turn.message_id), refused, turn.fail)])
         self.emit_nowait([ev.UserMessage(turn.message_id, content), *self._name(content)])
         self._work.start_soon(self._run_turn, turn)
+        return turn
 
     def cancel_nowait(self) -> None:
         """Stop the turn that is admitted now, if there is one."""
@@ -161,14 +187,19 @@ class Session:
     async def _run_turn(self, turn: OpenTurn) -> None:
         reason = StopReason.CANCELLED
         try:
-            reason = await turn.work(lambda: new_turn(self))
+            reason = await turn.work(lambda: run_turn(self))
         finally:
             self._settle(turn, reason)
 
     def _settle(self, turn: OpenTurn, reason: StopReason) -> None:
-        """End the turn: last statuses of its open calls, the sentence of a failure, the idle. Never waits."""
-        events = self.open_calls.settle_all(cancelled=turn.scope.cancel_called and not turn.internal_fault)
+        """End the turn: last statuses of its open calls, the sentence of a failure, the idle. Never waits.
+
+        Done once; a turn that is settled already stays as it is.
+        """
+        if turn.settled.is_set():
+            return
         failure = turn.failure if reason is StopReason.ERROR else None
+        events = self.open_calls.settle_all(None if failure is None else failure.message)
         if failure is not None:
             events.append(ev.AgentMessage(new_message_id(), failure.message, spoken_by_model=False))
         try:
@@ -184,7 +215,8 @@ class Session:
         if self.title is not None:
             return []
         text = " ".join(block.text if isinstance(block, Text) else block.name for block in content)
-        words = " ".join(text.split())
+        # Before it is cut: half a key is no key that anyone would find again.
+        words = " ".join(self.parts.redactor.redact(text).split())
         self.title = words if len(words) <= TITLE_CHARACTERS else words[: TITLE_CHARACTERS - 1].rstrip() + "…"
         return [ev.SessionInfoUpdate(self.title, now())]
 
@@ -196,7 +228,9 @@ class Session:
         self.emit_nowait(events)
 
     def emit_nowait(self, events: Sequence[ev.Event]) -> None:
-        """See ``agent.ports.TurnPorts``."""
+        """See ``agent.ports.TurnPorts``. What is said when no turn is open is dropped."""
+        if self._turn is None:
+            return
         if self.parts.redactor:
             events = [redacted(event, self.parts.redactor) for event in events]
         self.outbox.put_nowait(events)
@@ -225,13 +259,14 @@ class Session:
         def send(ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
             return self._client.ask(redacted(ask, self.parts.redactor), settle)
 
-        marker: Marker = lambda: open_ask.send_through(send)  # noqa: E731
-        self.outbox.put_nowait([marker])
+        turn = self._turn
 
-    def _unkept(self, failure: Failure) -> None:
-        """The journal could not take what the turn said: the turn cannot go on, the session can."""
-        if self._turn is not None:
-            self._turn.fail(failure)
+        def reached() -> None:
+            # The waiter withdraws an ask of a cancelled turn, but it may not have run yet.
+            if turn is not None and not turn.scope.cancel_called:
+                open_ask.send_through(send)
+
+        self.outbox.put_nowait([reached])
 
 
 async def _until_closed() -> None:

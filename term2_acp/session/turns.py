@@ -40,7 +40,7 @@ class OpenTurn:
 
     def fail(self, failure: Failure) -> None:
         """Something outside the turn's task (the journal) makes it impossible to go on."""
-        if self.failure is None:
+        if not self.scope.cancel_called:  # a turn that was cancelled before ends cancelled
             self.failure = failure
         self.scope.cancel()
 

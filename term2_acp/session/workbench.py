@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the session builds its turns here, and is what a turn works
 WORKSPACE_WORDS = 32 * 1024
 
 
-async def new_turn(session: Session) -> StopReason:
+async def run_turn(session: Session) -> StopReason:
     """Prepare the session's turn and run it; a cancel may come at any moment of either."""
     parts = session.parts
     words = await session.files.read_words("AGENTS.md", WORKSPACE_WORDS)

@@ -119,6 +119,7 @@ async def indoors(
     model_calls: int = 100,
     more_tools: Mapping[str, Tool] | None = None,
     watch: bool = True,
+    connect: Any = None,
 ) -> AsyncIterator[Indoors]:
     """Run a daemon whose model plays ``script``, in folders below ``root``; it leaves well in the end."""
     workspace = root / "workspace"
@@ -130,7 +131,7 @@ async def indoors(
     def build() -> SessionParts:
         mind = provider or Scripted("play", read_script(script))
         return SessionParts(
-            store=Store(str(root / "state"), InlineRunner()),
+            store=Store(str(root / "state"), InlineRunner(), connect=connect),
             mind=Mind(mind, "scripted", Effort.DEFAULT, model_calls, redactor),
             tools=tools,
             specs=tool_specs(tools),

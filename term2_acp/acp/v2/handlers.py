@@ -94,10 +94,13 @@ def session_prompt(door: "Door", call: Call) -> None:
     if session is None:
         raise _not_live(door, session_id)
     with named(session_id):
-        session.admit_nowait(
-            params.content(), lambda message_id: call.answer_nowait({"messageId": message_id})
+        turn = session.admit_nowait(
+            params.content(),
+            answer=lambda message_id: call.answer_nowait({"messageId": message_id}),
+            refuse=lambda failure: call.fail_nowait(RpcError(ErrorCode.INTERNAL_ERROR, failure.message)),
         )
-    call.on_cancel = session.cancel_nowait
+    # This turn's, not whichever is open then: its response may be out after its end.
+    call.on_cancel = turn.scope.cancel
 
 
 def session_close(door: "Door", call: Call) -> Work | None:
@@ -105,17 +108,15 @@ def session_close(door: "Door", call: Call) -> Work | None:
     params = wire.decode(wire.CloseSession, call.params)
     session_id = SessionId(params.session_id)
     registry = door.core.registry
-    if registry is None or not registry.is_known(session_id):
+    close = registry.close_nowait(session_id) if registry is not None else None
+    if close is None:
         call.answer_nowait({})
         return None
-    session = registry.find(session_id)
-    if session is not None:
-        session.begin_close_nowait()
     call.on_cancel = _not_undone
 
     async def work() -> Any:
         with named(session_id):
-            await registry.close(session_id)
+            await close()
         return {}
 
     return work
