@@ -31,6 +31,10 @@ MAX_DEPTH = 64
 
 CANCELLED_RESULT = "The turn was cancelled before this call was run to its end. It had no effect."
 NOT_RUN_RESULT = "The turn could not go on, so this call was not run to its end and had no effect."
+LOST_RESULT = (
+    "outcome_unknown: this call did not end as it should while it was at work. It may or may not have had "
+    "its effect; look before you repeat it."
+)
 INTERNAL_RESULT = "This call failed inside term2. It had no effect."
 
 
@@ -44,6 +48,7 @@ class Call:
     arguments: Any
     description: Description
     fault: str | None = None
+    dispatched: bool = field(default=False, init=False)
     outcome: Outcome | None = field(default=None, init=False)
 
     @property
@@ -119,12 +124,21 @@ class OpenCalls:
         """The call did nothing; ``reason`` is for the model and, in place of its content, the person."""
         return self._end_without_effect(call, ToolStatus.FAILED, reason)
 
-    def settle_all(self, failure: str | None) -> list[ev.Event]:
-        """End every open call: with its outcome if it has one, else failed with ``failure``, or cancelled."""
+    def lose(self, call: Call) -> list[ev.Event]:
+        """The tool broke, or did not give way, while it worked: nobody knows how far it came."""
+        return self._end(call, ToolStatus.FAILED, LOST_RESULT, Effect.OUTCOME_UNKNOWN)
+
+    def settle_all(self, failure: str | None, *, at_work: bool = False) -> list[ev.Event]:
+        """End every open call: with its outcome if it has one, else failed with ``failure``, or cancelled.
+
+        With ``at_work``, calls that were dispatched did not give way, and their outcome is unknown.
+        """
         events: list[ev.Event] = []
         for call in list(self._open.values()):
             if call.outcome is not None:
                 events += self.complete(call, call.outcome)
+            elif at_work and call.dispatched:
+                events += self.lose(call)
             elif failure is None:
                 events += self._end_without_effect(call, ToolStatus.CANCELLED, CANCELLED_RESULT)
             else:
@@ -132,9 +146,12 @@ class OpenCalls:
         return events
 
     def _end_without_effect(self, call: Call, status: ToolStatus, reason: str) -> list[ev.Event]:
+        return self._end(call, status, reason, Effect.FAILED)
+
+    def _end(self, call: Call, status: ToolStatus, reason: str, effect: Effect) -> list[ev.Event]:
         del self._open[call.tool_call_id]
         return [
-            ev.ToolCallSettled(call.tool_call_id, Effect.FAILED, reason),
+            ev.ToolCallSettled(call.tool_call_id, effect, reason),
             ToolCallUpdate(
                 call.tool_call_id, status=status, content=(Text(reason),), raw_output={"error": reason}
             ),

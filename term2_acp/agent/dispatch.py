@@ -81,7 +81,16 @@ class Dispatcher:
             call = new_call(delta, tool, None, Description(f"{tool.name} with arguments that do not fit"))
             call.fault = str(error)
             return call
-        return new_call(delta, tool, arguments, tool.describe(arguments, self.context))
+        try:
+            description = tool.describe(arguments, self.context)
+        except Exception:
+            # The same wall as around its run. Nothing of this reply is shown yet, and the other calls of it
+            # are open already: they must not end without having been announced.
+            logger.exception("tool %s failed inside", tool.name)
+            call = new_call(delta, tool, None, Description(tool.name))
+            call.fault = INTERNAL_RESULT
+            return call
+        return new_call(delta, tool, arguments, description)
 
     async def _together(self, calls: Sequence[Call]) -> bool:
         """Run calls side by side, started in order; False when the rest of the reply must not run."""
@@ -111,7 +120,10 @@ class Dispatcher:
         except Exception:
             # The wall between a tool's fault and the turn: logged here, told in one sentence.
             logger.exception("tool %s failed inside", call.made.name)
-            self._fail(call, INTERNAL_RESULT)
+            if call.dispatched and not call.reads_only:
+                self.ports.emit_nowait(self.open_calls.lose(call))
+            else:
+                self._fail(call, INTERNAL_RESULT)
         finally:
             workers.done()
         return True
@@ -145,6 +157,7 @@ class Dispatcher:
         if not tool.reads_only:
             # Journalled before it acts: after a crash the journal tells what may have happened.
             await self.ports.reached()
+        call.dispatched = True
         call.outcome = await tool.run(prepared, self.context)
         # Without a wait: a cancel now finds the call ended, not half ended.
         self.ports.emit_nowait(self.open_calls.complete(call, call.outcome))

@@ -1,6 +1,6 @@
 """One turn: the model is called, its reply is shown, its tool calls are run, until it has nothing to run.
 
-``run_turn`` returns why the turn ended, or raises ``TurnFailed`` with the sentence for the person. It never
+``Turn.run`` returns why the turn ended, or raises ``TurnFailed`` with the sentence for the person. It never
 reports a cancel: the session knows of one by the turn's scope, and settles.
 """
 
@@ -78,12 +78,10 @@ class Turn:
         """
         for _ in range(self.mind.model_calls):
             fold = await self._ask_model()
-            end = fold.end
-            if isinstance(end, Failed):
-                raise TurnFailed(Failure(end.error.code, end.error.message))
-            if end is None:
-                raise TurnFailed(Failure("provider_stream_broke", "The model's answer ended without an end."))
-            stop = await self._act(fold, end)
+            if isinstance(fold.end, Failed):
+                raise TurnFailed(Failure(fold.end.error.code, fold.end.error.message))
+            assert fold.end is not None, "a fold is read to its end"
+            stop = await self._act(fold, fold.end)
             if stop is not None:
                 return stop
         return StopReason.MAX_TURN_REQUESTS

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import trio
+from attrs import define, field
 
 from term2_acp.agent.transcript import Transcript
 from term2_acp.domain import events as ev
@@ -29,6 +30,14 @@ class OtherWorkspace(Exception):
     """The session belongs to another workspace than the one that was named."""
 
 
+@define(eq=False)
+class _Opening:
+    """A session that is being opened. ``close_next``: a close was read since, and comes next."""
+
+    over: trio.Event = field(factory=trio.Event)
+    close_next: bool = False
+
+
 class Registry:
     """See the module. ``nursery`` is the one that all sessions live in."""
 
@@ -36,7 +45,7 @@ class Registry:
         self._parts = parts
         self._nursery = nursery
         self._live: dict[SessionId, Session] = {}
-        self._opening: dict[SessionId, trio.Event] = {}
+        self._opening: dict[SessionId, _Opening] = {}
 
     # -- decided by the reader, synchronously ---------------------------------------------------------
 
@@ -54,7 +63,7 @@ class Registry:
         session = self.find(session_id)
         if session_id in self._opening or (session is not None and session.running):
             raise Busy
-        self._opening[session_id] = trio.Event()
+        self._opening[session_id] = _Opening()
         if session is not None:
             session.opening = True
 
@@ -64,10 +73,13 @@ class Registry:
 
     def release_nowait(self, session_id: SessionId) -> None:
         """The opening is over, however it ended."""
-        self._opening.pop(session_id).set()
+        opening = self._opening.pop(session_id)
+        opening.over.set()
         session = self._live.get(session_id)
         if session is not None:
             session.opening = False
+            if opening.close_next:  # here, and not in the task of the close: no prompt is read in between
+                session.begin_close_nowait()
 
     # -- work ------------------------------------------------------------------------------------------
 
@@ -122,14 +134,15 @@ class Registry:
         """
         opening, session = self._opening.get(session_id), self._live.get(session_id)
         if opening is not None:
+            opening.close_next = True
             return lambda: self._close_opened(session_id, opening)
         if session is None:
             return None
         session.begin_close_nowait()
         return session.close
 
-    async def _close_opened(self, session_id: SessionId, opening: trio.Event) -> None:
-        await opening.wait()
+    async def _close_opened(self, session_id: SessionId, opening: _Opening) -> None:
+        await opening.over.wait()
         session = self._live.get(session_id)
         if session is not None:
             await session.close()

@@ -118,6 +118,8 @@ class Replay:
             return  # a final status is final, whatever a damaged journal says after it
         call = self._calls.get(event.tool_call_id)
         if call is None:
+            if event.name is None:
+                return  # its announcement is lost with a damaged row: nobody could be told what it was
             self._end_message()
             call = self._calls[event.tool_call_id] = _Call(ToolCallUpdate(event.tool_call_id))
             self._line.append(call)

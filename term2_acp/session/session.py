@@ -37,8 +37,8 @@ from term2_acp.session.parts import SessionParts
 from term2_acp.session.ports import Client
 from term2_acp.session.pump import Pump
 from term2_acp.session.redaction import redacted
-from term2_acp.session.state import Activity
-from term2_acp.session.turns import OpenTurn
+from term2_acp.session.state import Activity, State
+from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn
 from term2_acp.session.workbench import run_turn
 from term2_acp.store import SessionRecord, now
 from term2_acp.workspace import Workspace
@@ -90,6 +90,8 @@ class Session:
         self._client = client
         self._turn: OpenTurn | None = None
         self._work: trio.Nursery | None = None
+        # Refuses the prompt that waits for its response.
+        self._unanswered: Callable[[Failure], None] | None = None
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -105,12 +107,19 @@ class Session:
                 self.outbox.close_nowait()
         finally:
             self.broker.close_nowait()
+            self.access.reset()
+            if self._unanswered is not None:
+                self._unanswered(INTERNAL_FAILURE)
             self.ended.set()
 
     @property
     def running(self) -> bool:
-        """Whether a turn was admitted and has not settled."""
-        return self._turn is not None
+        """Whether a turn was admitted and has not settled, or its prompt is not answered yet.
+
+        A client that does not read is not answered. Were its next prompt admitted all the same, prompts
+        would wait in the outbox without bound.
+        """
+        return self._turn is not None or self._unanswered is not None
 
     def begin_close_nowait(self) -> None:
         """Cancel the turn and admit no other. From here the session is closed for its client."""
@@ -137,7 +146,7 @@ class Session:
         if turn is not None and bound.cancelled_caught:
             # What did not give way to one cancel will not to another: nobody waits for it any longer, and
             # whatever it still says is nobody's.
-            self._settle(turn, StopReason.CANCELLED)
+            self._settle(turn, StopReason.CANCELLED, at_work=True)
             with trio.move_on_after(LAST_WORDS_S):
                 await self.outbox.reached()
             raise CloseFailed
@@ -160,21 +169,26 @@ class Session:
         Raises:
             Busy: there is a turn already, or the session is being opened.
         """
-        if self._turn is not None or self.opening or self._work is None:
+        if self.running or self.opening or self._work is None:
             raise Busy
         turn = self._turn = OpenTurn(new_message_id())
         before = self.transcript.mark(), self.title
 
+        def answered() -> None:
+            self._unanswered = None
+            answer(turn.message_id)
+
         def refused(failure: Failure) -> None:
+            self._unanswered = None
             turn.scope.cancel()
-            if self._turn in (turn, None):  # no later prompt has built on it
-                mark, self.title = before
-                self.transcript.rewind(mark)
+            mark, self.title = before  # no later prompt has built on it: none is admitted before the answer
+            self.transcript.rewind(mark)
             refuse(failure)
 
-        self.answers = TurnAnswers()
+        self._unanswered = refused
+
         self.activity.begin(over=lambda: turn.scope.cancel_called)
-        self.outbox.put_nowait([Admission(lambda: answer(turn.message_id), refused, turn.fail)])
+        self.outbox.put_nowait([Admission(answered, refused, turn.fail)])
         self.emit_nowait([ev.UserMessage(turn.message_id, content), *self._name(content)])
         self._work.start_soon(self._run_turn, turn)
         return turn
@@ -191,21 +205,26 @@ class Session:
         finally:
             self._settle(turn, reason)
 
-    def _settle(self, turn: OpenTurn, reason: StopReason) -> None:
+    def _settle(self, turn: OpenTurn, reason: StopReason, *, at_work: bool = False) -> None:
         """End the turn: last statuses of its open calls, the sentence of a failure, the idle. Never waits.
 
-        Done once; a turn that is settled already stays as it is.
+        Done once; a turn that is settled already stays as it is. ``at_work`` says that its calls did not
+        give way, and may still have an effect.
         """
         if turn.settled.is_set():
             return
         failure = turn.failure if reason is StopReason.ERROR else None
-        events = self.open_calls.settle_all(None if failure is None else failure.message)
+        events = self.open_calls.settle_all(None if failure is None else failure.message, at_work=at_work)
         if failure is not None:
+            if self.activity.state is State.REQUIRES_ACTION:
+                events.append(ev.Running())  # nobody is asked any more, and a sentence follows
             events.append(ev.AgentMessage(new_message_id(), failure.message, spoken_by_model=False))
         try:
             self.emit_nowait([*events, ev.Idle(reason, failure)])
         except Closed:
             logger.warning("a turn settled after its session was closed")
+        self.answers.settle()
+        self.broker.revise_nowait()
         self.activity.end()
         self._turn = None
         turn.settled.set()
@@ -215,8 +234,11 @@ class Session:
         if self.title is not None:
             return []
         text = " ".join(block.text if isinstance(block, Text) else block.name for block in content)
-        # Before it is cut: half a key is no key that anyone would find again.
-        words = " ".join(self.parts.redactor.redact(text).split())
+        # Redacted before it is cut: half a key is no key that anyone would find again. Of a prompt of
+        # megabytes only as many words are divided as can be shown.
+        words = " ".join(self.parts.redactor.redact(text).split(maxsplit=TITLE_CHARACTERS)[:TITLE_CHARACTERS])
+        if not words:
+            return []
         self.title = words if len(words) <= TITLE_CHARACTERS else words[: TITLE_CHARACTERS - 1].rstrip() + "…"
         return [ev.SessionInfoUpdate(self.title, now())]
 
