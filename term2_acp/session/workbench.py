@@ -25,6 +25,8 @@ async def run_turn(session: Session) -> StopReason:
     """Prepare the session's turn and run it; a cancel may come at any moment of either."""
     parts = session.parts
     words = await session.files.read_words("AGENTS.md", WORKSPACE_WORDS)
+    if words is not None:
+        words = parts.redactor.redact(words)  # a key of one provider is no business of another
     environment = Environment(session.cwd, datetime.now(UTC).date().isoformat())
     gate = Gate(
         ground=Ground(session.cwd, parts.home),

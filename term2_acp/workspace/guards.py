@@ -1,15 +1,20 @@
 """Which guarded names are links here, so that what they lead to is guarded as well.
 
 ``~/.ssh`` may be a link into a folder of dotfiles, and ``CLAUDE.md`` one to another file. Who opens or
-changes what such a link leads to has the same effect as who goes through the name. The table itself is in
-``domain.paths``; ``links`` asks the file system about the names directly below the home directory and
-the workspace.
+changes what such a link leads to has the same effect as who goes through the name. The same goes for whoever
+reaches a hidden place where it is mounted a second time. The table itself is in ``domain.paths``; ``links``
+asks the file system about the names directly below the home directory and the workspace, ``aliases`` about
+other names of a place.
 """
 
-from attrs import frozen
+from collections.abc import Mapping
+
+from attrs import field, frozen
 
 from term2_acp.domain.paths import guard_of, hides, is_within, named_paths
+from term2_acp.workspace.aliases import Aliases, mounts_below
 from term2_acp.workspace.links import named_links
+from term2_acp.workspace.resolve import Resolved
 
 # How the names of the store's files begin, in term2's state directory.
 STORE_FILES = ("sessions.db", "sessions.lock")
@@ -23,25 +28,57 @@ class Guards:
     home: str | None
     own_paths: tuple[str, ...] = ()
     own_code: tuple[str, ...] = ()
+    _aliases: Aliases = field(init=False)
 
-    def guard(self, path: str, links: tuple[str, ...] = ()) -> str | None:
-        """What guards ``path`` when it is reached through ``links``; a hidden path is named first."""
-        found = [self._by_name(place) for place in (path, *links)]
-        found += [guard for place, guard in self._linked() if is_within(place, path)]
-        named = [guard for guard in found if guard is not None]
+    @_aliases.default
+    def _with_other_names(self) -> Aliases:
+        home = (self.home,) if self.home is not None else ()
+        hidden = (place for place, _guard in self._hidden())
+        return Aliases((*home, *hidden, *self.own_paths, *self.own_code))
+
+    def guard(self, found: Resolved) -> str | None:
+        """What guards a path that was followed; a hidden path is named first."""
+        names = self._names(found)
+        guards = [self._by_name(place) for place in (*names, *found.links)]
+        guards += [guard for place, guard in self._linked() if any(is_within(place, name) for name in names)]
+        named = [guard for guard in guards if guard is not None]
         return next((guard for guard in named if hides(guard)), named[0] if named else None)
 
-    def holds_open(self, path: str) -> bool:
-        """Whether ``path`` is one of the store's files, which this process has open."""
-        name = path.rpartition("/")[2]
-        return name.startswith(STORE_FILES) and any(is_within(own, path) for own in self.own_paths)
+    def holds_open(self, found: Resolved) -> bool:
+        """Whether a path is one of the store's files, which this process has open."""
+        return any(
+            name.rpartition("/")[2].startswith(STORE_FILES) and is_within(own, name)
+            for name in self._names(found)
+            for own in self.own_paths
+        )
 
-    def hidden_below(self, folder: str) -> tuple[str, ...]:
-        """The hidden places strictly below ``folder``."""
+    def mounts_below(self, folder: str) -> dict[str, str]:
+        """What is mounted below ``folder`` and guarded under another name: the place, and that name.
+
+        Looks at every such place, and one of them may be on a server that is gone: for a thread.
+        """
+        named = ((place, self._aliases.name_of(place)) for place in mounts_below(folder))
+        return {place: name for place, name in named if name is not None}
+
+    def hidden_below(self, folder: str, mounts: Mapping[str, str]) -> tuple[str, ...]:
+        """The hidden places strictly below ``folder``, also under other names; ``mounts`` as found there."""
+        hidden = [place for place, guard in (*self._hidden(), *self._linked()) if hides(guard)]
+        hidden += self.own_paths
+        below = [place for place in hidden if place != folder and is_within(folder, place)]
+        below += [place for place, name in mounts.items() if any(is_within(one, name) for one in hidden)]
+        other = self._aliases.name_of(folder)
+        for here, name in (*mounts.items(), *(((folder, other),) if other is not None else ())):
+            below += [here + one[len(name) :] for one in hidden if one != name and is_within(name, one)]
+        return tuple(dict.fromkeys(below))
+
+    def _names(self, found: Resolved) -> tuple[str, ...]:
+        """The path, and what it is called below a guarded place that it reaches by another name."""
+        other = self._aliases.name_of(found.path, found.identities)
+        return (found.path,) if other is None else (found.path, other)
+
+    def _hidden(self) -> tuple[tuple[str, str], ...]:
         named = named_paths(self.home, home=True) if self.home is not None else ()
-        places = [*named, *self._linked()]
-        hidden = [place for place, guard in places if hides(guard)] + list(self.own_paths)
-        return tuple(place for place in hidden if place != folder and is_within(folder, place))
+        return tuple((place, guard) for place, guard in named if hides(guard))
 
     def _by_name(self, path: str) -> str | None:
         return guard_of(path, home=self.home, own_paths=self.own_paths, own_code=self.own_code)

@@ -16,6 +16,7 @@ old content. Nothing is flushed to the disk: the file system orders the rename a
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -36,6 +37,12 @@ from term2_acp.workspace.refusals import (
     PathChanged,
     from_os_error,
 )
+
+# What a staged file is called, as a pattern: no search shows one, for another session may be at work in the
+# same folder, and a process that was killed leaves its own behind.
+STAGED_NAMES = ".term2-" + 16 * "?" + ".tmp"
+
+_ACCESS_LIST = "system.posix_acl_access"
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -236,24 +243,54 @@ def _write(edit: Edit, folder: int, staged: str, name: str) -> None:
 
 
 def _look_like(descriptor: int, name: str, folder: int) -> None:
-    """Give the staged file the owner, the mode and the access list of the old one.
+    """Give the staged file the owner, the access list and the mode of the old one, and no more than those.
 
-    Owner and list are kept as far as the system lets us; the mode always is.
+    Owner, group and list are kept as far as the system lets us. The mode always is, but for the set-id
+    bits of a file that got another owner or group: they would now lend out somebody else's rights.
     """
     old = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    new = os.fstat(descriptor)
-    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-        with contextlib.suppress(OSError):
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+    mode = stat.S_IMODE(old.st_mode)
+    if not _keep_owner(descriptor, old):
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)
+    # The list before the mode: with a list, the mode's group bits are the bounds of the list, and without
+    # it for a moment they would be what the group may do.
     if hasattr(os, "getxattr"):
         with contextlib.suppress(OSError):
-            source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-            try:
-                access = os.getxattr(source, "system.posix_acl_access")
-                os.setxattr(descriptor, "system.posix_acl_access", access)
-            finally:
-                os.close(source)
+            _keep_access_list(descriptor, name, folder)
+    os.fchmod(descriptor, mode)
+
+
+def _keep_owner(descriptor: int, old: os.stat_result) -> bool:
+    """Give the file the owner and group of the old one; whether it has both now."""
+    new = os.fstat(descriptor)
+    if old.st_gid != new.st_gid:
+        # On its own: a group that we are in can be kept also where the owner cannot.
+        with contextlib.suppress(OSError):
+            os.fchown(descriptor, -1, old.st_gid)
+    if old.st_uid != new.st_uid:
+        with contextlib.suppress(OSError):
+            os.fchown(descriptor, old.st_uid, -1)
+    new = os.fstat(descriptor)
+    return (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid)
+
+
+def _keep_access_list(descriptor: int, name: str, folder: int) -> None:
+    """Give the file the access list of the old one, or none where that has none.
+
+    A new file gets a list from its folder, where the folder has a default one, and the mode would then
+    open the file to everybody named there.
+    """
+    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        access = os.getxattr(source, _ACCESS_LIST)
+    except OSError as error:
+        if error.errno != errno.ENODATA:
+            raise
+        os.removexattr(descriptor, _ACCESS_LIST)
+    else:
+        os.setxattr(descriptor, _ACCESS_LIST, access)
+    finally:
+        os.close(source)
 
 
 def _move_new(staged: str, within: int, name: str, into: int) -> None:

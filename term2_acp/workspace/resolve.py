@@ -14,9 +14,11 @@ import os
 import posixpath
 import stat
 from collections import deque
+from collections.abc import Mapping
 
 from attrs import frozen
 
+from term2_acp.workspace.aliases import Identity, identity_of
 from term2_acp.workspace.refusals import PathRefused
 
 # Linux's own bounds, in bytes; the limit on links is the kernel's, too.
@@ -29,10 +31,14 @@ _TOO_LONG = f"The path is too long: at most {MAX_PATH_BYTES:,} bytes, {MAX_NAME_
 
 @frozen
 class Resolved:
-    """A canonical path, and the paths of the links that were followed to reach it."""
+    """A canonical path, and the paths of the links that were followed to reach it.
+
+    ``identities`` are those of everything that was passed on the way, the path itself included, by name.
+    """
 
     path: str
     links: tuple[str, ...]
+    identities: Mapping[str, Identity]
 
 
 def canonical(path: str) -> Resolved:
@@ -44,6 +50,7 @@ def canonical(path: str) -> Resolved:
     todo = deque(path.split("/"))
     current = "/"
     links: list[str] = []
+    identities: dict[str, Identity] = {}
     while todo:
         part = todo.popleft()
         if part in ("", "."):
@@ -53,7 +60,12 @@ def canonical(path: str) -> Resolved:
             continue
         current = posixpath.join(current, part)
         found = _look(current)
-        if found is None or not stat.S_ISLNK(found.st_mode):
+        if found is None:
+            continue
+        if not stat.S_ISLNK(found.st_mode):
+            identity = identity_of(found)
+            if identity is not None:
+                identities[current] = identity
             continue
         links.append(current)
         if len(links) > MAX_LINKS:
@@ -61,7 +73,7 @@ def canonical(path: str) -> Resolved:
         leads_to = _read_link(current)
         todo.extendleft(reversed(leads_to.split("/")))
         current = "/" if leads_to.startswith("/") else posixpath.dirname(current)
-    return Resolved(current, tuple(links))
+    return Resolved(current, tuple(links), identities)
 
 
 def absolute(cwd: str, typed: str) -> str:

@@ -2,11 +2,12 @@
 
 How it is run: in a folder that we hold open (so a folder that was swapped meanwhile is not searched), one
 thread and sorted, so that a result can be cut where it is long enough; links are not followed, no
-configuration is read, the environment is empty. ``.git`` and the hidden paths below the folder are left
-out. Hidden files are not: ``.github`` is part of a project. A file is searched through a descriptor.
+configuration is read, the environment is empty. ``.git``, staged files and the hidden paths below the folder
+are left out. Hidden files are not: ``.github`` is part of a project. A file is searched through a descriptor.
 
-Memory is bounded by construction: ripgrep cuts a line at ``MAX_LINE_BYTES``, and what is read from it is
-taken apart piece by piece and not kept. Leaving a search, by a cancel too, kills it.
+Our memory is bounded by construction: ripgrep cuts a line at ``MAX_LINE_BYTES``, and what is read from it is
+taken apart piece by piece and not kept. Its own is bounded by the system, since it holds a line whole while
+it looks at it. Leaving a search, by a cancel too, kills it.
 
 What ripgrep opens below the folder it opens by name. Who can swap folders for links in the midst of a
 search can have it read elsewhere; a tool cannot, since edits do not run beside a search.
@@ -15,6 +16,7 @@ search can have it read elsewhere; a tool cannot, since edits do not run beside 
 import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -25,6 +27,7 @@ from attrs import define, field, frozen
 from term2_acp.process import Process, dies_with_parent, open_process
 from term2_acp.workspace.patterns import Pattern, PatternRefused
 from term2_acp.workspace.refusals import Failed, from_os_error
+from term2_acp.workspace.replace import STAGED_NAMES
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,9 @@ MAX_LINE_BYTES = 400
 
 # Bytes a record may take before the output is not believed: a path, a number, a cut line and notices.
 _MAX_RECORD_BYTES = 64 * 1024
+
+# Bytes of memory that ripgrep may have. Lines of some 100 MiB fit; one of 600 MiB took 1.2 GiB.
+MAX_MEMORY = 512 * 1024 * 1024
 
 # What a compiled expression may take in memory. With 50M, `(?:a{999}){999}` took a second and 100 MB.
 _MAX_EXPRESSION = "10M"
@@ -50,7 +56,7 @@ _FLAGS = (
     "--no-follow",
     "--sort=path",
 )
-_NEVER = ("!.git",)
+_NEVER = ("!.git", f"!{STAGED_NAMES}")
 
 # The searched folder. It comes back in front of each name.
 _HERE = "./"
@@ -247,7 +253,16 @@ def _left_out(ground: Ground) -> Iterator[str]:
     base = ground.path.rstrip("/") + "/"
     for path in (*ground.left_out, *_NO_FILES):
         if path.startswith(base):
-            yield "!/" + re.sub(r"([\\*?\[\]{}])", r"\\\1", path[len(base) :])
+            yield "!/" + _literally(path[len(base) :])
+
+
+def _literally(path: str) -> str:
+    """A path as a pattern that fits it alone.
+
+    White space stands in brackets: at the end of a pattern ripgrep drops it, as in a line of an ignore
+    file, and the pattern would fit another name.
+    """
+    return re.sub(r"(\s)", r"[\1]", re.sub(r"([\\*?\[\]{}])", r"\\\1", path))
 
 
 @asynccontextmanager
@@ -259,7 +274,7 @@ async def _running(program: str | None, arguments: list[str], ground: Ground) ->
     # On Linux the open folder has a name of its own, which no swap changes.
     cwd = f"/proc/self/fd/{ground.descriptor}" if sys.platform == "linux" else ground.path
     stdin: Literal["null"] | int = "null" if ground.file is None else ground.file
-    argv = dies_with_parent(argv)
+    argv = dies_with_parent(argv, max_memory=MAX_MEMORY)
     try:
         async with open_process(argv, env={}, cwd=cwd, stdin=stdin, stderr="keep") as process:
             yield process
@@ -277,6 +292,11 @@ async def _ended(process: Process) -> bool:
         return True
     if code == 2:
         raise PatternRefused(_in_bounds(complaint))
+    if code == -signal.SIGABRT:
+        raise Failed(
+            f"The search needs more than {MAX_MEMORY:,} bytes of memory: a file there has a very long line. "
+            "Leave it out with exclude, or search elsewhere."
+        )
     logger.warning("ripgrep ended with %d: %s", code, _in_bounds(complaint))
     raise Failed(f"ripgrep ended with code {code}.")
 

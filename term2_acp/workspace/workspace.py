@@ -13,7 +13,7 @@ was cancelled, and it has no effect any more.
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from typing import TypeVar
@@ -97,14 +97,14 @@ class Workspace:
         """
         path = absolute(self.cwd, typed)
         found = canonical(path)
-        if self._guards.holds_open(found.path):
+        if self._guards.holds_open(found):
             # Closing a file drops every POSIX lock that this process has on it, the database's too.
             raise PathRefused("term2 keeps its sessions in this file and has it open; it cannot be used.")
         return Target(
             typed=path,
             path=found.path,
             inside=is_within(self.cwd, found.path),
-            guarded=self._guards.guard(found.path, found.links),
+            guarded=self._guards.guard(found),
         )
 
     def kind(self, target: Target) -> Kind:
@@ -215,7 +215,8 @@ class Workspace:
             FileRefused: the pattern or the folder cannot be used, or ripgrep is missing.
         """
         wanted = compile_pattern(pattern)
-        with self._folder(target) as ground:
+        mounts = await self.in_thread(lambda: self._guards.mounts_below(target.path))
+        with self._folder(target, mounts) as ground:
             return await ripgrep.list_files(self._find_ripgrep(), ground, wanted, limit)
 
     async def search(
@@ -231,18 +232,23 @@ class Workspace:
         """
         if len(query.pattern) > MAX_QUERY or "\0" in query.pattern + (query.exclude or ""):
             raise PatternRefused(f"A pattern has at most {MAX_QUERY:,} characters, and no NUL among them.")
-        with self._file(target) if one_file else self._folder(target) as ground:
+        if one_file:
+            with self._file(target) as ground:
+                return await ripgrep.search(self._find_ripgrep(), ground, query, limit)
+        mounts = await self.in_thread(lambda: self._guards.mounts_below(target.path))
+        with self._folder(target, mounts) as ground:
             return await ripgrep.search(self._find_ripgrep(), ground, query, limit)
 
     # -- inside ------------------------------------------------------------------------------------
 
     @contextmanager
-    def _folder(self, target: Target) -> Iterator[ripgrep.Ground]:
+    def _folder(self, target: Target, mounts: Mapping[str, str]) -> Iterator[ripgrep.Ground]:
         self._require_same(target)
         if self.kind(target) in (Kind.FILE, Kind.OTHER):
             raise NotRegular(f"{target.path} is no folder.")
         with opening.folder(target.path) as descriptor:
-            yield ripgrep.Ground(descriptor, target.path, self._guards.hidden_below(target.path))
+            left_out = self._guards.hidden_below(target.path, mounts)
+            yield ripgrep.Ground(descriptor, target.path, left_out)
 
     @contextmanager
     def _file(self, target: Target) -> Iterator[ripgrep.Ground]:

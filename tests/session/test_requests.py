@@ -95,3 +95,12 @@ async def test_a_cancelled_reply_and_call_are_told_live_and_after_a_restart(tmp_
         await daemon.editor.request("session/resume", {"sessionId": session_id, "cwd": str(daemon.workspace)})
         await daemon.editor.prompt(session_id, "hi")
     assert again.requests[0].messages == (*live, AssistantSaid("Hello."), UserSaid("hi"))
+
+
+async def test_a_key_in_the_words_of_the_workspace_is_not_sent(tmp_path):
+    model = Recording()
+    async with indoors(tmp_path, provider=model, secrets=("sk-canary-0123456789",)) as daemon:
+        (daemon.workspace / "AGENTS.md").write_text("The key is sk-canary-0123456789.\n")
+        _, turn = await daemon.begin("hi")
+        await turn.ended()
+    assert "The key is [redacted]." in model.requests[0].system

@@ -1,8 +1,10 @@
 """Reading and changing files: regular ones only, never through a link, never over an unseen change."""
 
+import errno
 import os
 import socket
 import stat
+import struct
 import threading
 import time
 
@@ -257,9 +259,9 @@ async def test_what_was_seen_long_ago_is_forgotten(files, root, monkeypatch):
 async def test_mode_and_owner_are_kept_and_a_new_file_has_the_umasks(files, root):
     path = root / "ws/run"
     path.write_text("#!/bin/sh\n")
-    path.chmod(0o751)
     if os.getuid() == 0:
         os.chown(path, 1234, 2345)
+    path.chmod(0o6751)
     before = path.stat()
     await see(files, files.resolve("run"))
     umask = os.umask(0o027)
@@ -271,6 +273,70 @@ async def test_mode_and_owner_are_kept_and_a_new_file_has_the_umasks(files, root
     after = path.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
     assert stat.S_IMODE((root / "ws/new").stat().st_mode) == 0o640
+
+
+def access_list(*entries):
+    """A POSIX access list as the kernel has it: version 2, then (tag, permissions, id) each."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+NOBODY = 65534
+_NO_ID = 0xFFFFFFFF
+_OWNER, _USER, _GROUP, _MASK, _OTHERS = 1, 2, 4, 16, 32
+
+
+def set_list(path, which, *, group):
+    entries = ((_OWNER, 7, _NO_ID), (_USER, 7, NOBODY), (_GROUP, group, _NO_ID), (_MASK, 7, _NO_ID))
+    try:
+        os.setxattr(path, f"system.posix_acl_{which}", access_list(*entries, (_OTHERS, 0, _NO_ID)))
+    except OSError as error:
+        pytest.skip(f"no access lists here: {error}")
+
+
+async def test_an_edit_lets_nobody_in_whom_only_the_folder_names(files, root):
+    path = root / "ws/a"
+    path.write_text("a")
+    path.chmod(0o660)
+    set_list(root / "ws", "default", group=5)
+    await see(files, files.resolve("a"))
+    await write(files, "a", b"b")
+    assert path.read_text() == "b"
+    assert os.listxattr(path) == []
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+
+
+async def test_an_access_list_is_kept(files, root):
+    path = root / "ws/a"
+    path.write_text("a")
+    set_list(path, "access", group=0)
+    before, mode = os.getxattr(path, "system.posix_acl_access"), path.stat().st_mode
+    await see(files, files.resolve("a"))
+    await write(files, "a", b"b")
+    assert os.getxattr(path, "system.posix_acl_access") == before
+    assert path.stat().st_mode == mode
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a file of another owner")
+async def test_a_file_that_gets_another_owner_keeps_its_group_and_lends_out_no_rights(
+    files, root, monkeypatch
+):
+    path = root / "ws/run"
+    path.write_text("a")
+    os.chown(path, 1234, 2345)
+    path.chmod(0o6770)
+    await see(files, files.resolve("run"))
+    chown = os.fchown
+
+    def as_a_member_of_the_group(descriptor, owner, group):
+        if owner != -1:
+            raise PermissionError(errno.EPERM, "not permitted")
+        chown(descriptor, owner, group)
+
+    monkeypatch.setattr(os, "fchown", as_a_member_of_the_group)
+    await write(files, "run", b"b")
+    after = path.stat()
+    assert (after.st_uid, after.st_gid) == (0, 2345)
+    assert stat.S_IMODE(after.st_mode) == 0o770
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write what is read-only")

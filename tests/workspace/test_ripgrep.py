@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from term2_acp.workspace import (
+    FileContent,
     FileRefused,
     Hit,
     Missing,
@@ -131,6 +132,26 @@ async def test_git_and_hidden_paths_are_left_out(root):
     assert (await listed(above, path=str(root))).paths == ("home/.config/other", "home/project/a")
     # Whoever is allowed to look into a hidden folder itself sees what is in it.
     assert (await listed(files, path=".ssh")).paths == ("id",)
+
+
+@pytest.mark.parametrize("name", ["state ", "state\t", " state", "st ate", "state\n", "#state", "!state"])
+async def test_a_hidden_path_is_left_out_whatever_its_name(root, ws, name):
+    put(ws, **{f"{name}__db": "key", "other": "key"})
+    files = Workspace(str(ws), home=None, own_paths=(str(ws / name),))
+    assert (await listed(files)).paths == ("other",)
+    assert hits(await found(files, "key")) == [("other", 1, "key")]
+
+
+async def test_what_an_edit_has_staged_is_not_found(files, ws):
+    put(ws, a="old")
+    target = files.resolve("a")
+    old = await files.load(target)
+    with await files.stage(target, FileContent.of(b"new"), old):
+        assert len(os.listdir(ws)) == 2
+        # Another session that works in the same folder.
+        other = Workspace(str(ws), home=None)
+        assert (await listed(other)).paths == ("a",)
+        assert hits(await found(other, "new|old")) == [("a", 1, "old")]
 
 
 async def test_what_a_hidden_link_leads_to_is_left_out(root):
@@ -262,7 +283,7 @@ async def test_the_folder_that_was_opened_is_searched_whatever_its_name_means_no
     put(ws, sub__f="mine")
     put(root, outside__f="theirs")
     where = files.resolve("sub")
-    with files._folder(where) as ground:
+    with files._folder(where, {}) as ground:
         (ws / "sub").rename(ws / "aside")
         (ws / "sub").symlink_to(root / "outside")
         result = await ripgrep_module.search(ripgrep_module.find(), ground, Query("mine|theirs"), 10)
@@ -323,6 +344,19 @@ async def test_a_huge_line_is_cut_before_it_reaches_us(files, ws):
     assert len(hit.text) < ripgrep_module.MAX_LINE_BYTES + 50
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the bound is set by the stub that Linux needs")
+async def test_a_line_that_would_take_all_memory_fails_the_search(files, ws, monkeypatch):
+    monkeypatch.setattr(ripgrep_module, "MAX_MEMORY", 64 * 1024 * 1024)
+    put(ws, a="needle")
+    with (ws / "line").open("wb") as file:
+        for _ in range(128):
+            file.write(b"x" * 1024 * 1024)
+    with pytest.raises(FileRefused, match="67,108,864 bytes of memory"):
+        await found(files, "needle")
+    (ws / "line").unlink()
+    assert hits(await found(files, "needle")) == [("a", 1, "needle")]
+
+
 async def test_a_binary_file_in_a_folder_stops_nothing(files, ws):
     put(ws, z="needle\n")
     (ws / "a").write_bytes(b"needle early\n" + b"x\n" * 200_000 + b"\0\nneedle late\n")
@@ -350,7 +384,7 @@ async def test_a_cancel_kills_the_search_within_a_second(files, ws):
     """A FIFO as the one file that is searched cannot end, so the search hangs until it is killed."""
     reader, writer = os.pipe()
     try:
-        with files._folder(files.resolve(".")) as ground:
+        with files._folder(files.resolve("."), {}) as ground:
             endless = ripgrep_module.Ground(ground.descriptor, ground.path, file=reader)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(ripgrep_module.search, ripgrep_module.find(), endless, Query("x"), 10)
