@@ -6,6 +6,7 @@ replaces the secret itself.
 """
 
 import functools
+import math
 import re
 from collections.abc import Iterable
 
@@ -14,6 +15,11 @@ PLACEHOLDER = "[redacted]"
 # A shorter "key" is a word that occurs in ordinary text; replacing it would spoil the text and hide
 # nothing.
 SHORTEST_SECRET = 6
+
+# A key may also stand cut in the text: at the bound of a title or of a tool's result. What is left is taken
+# out when it is this many characters and this share of the key; of less, nobody can guess the rest.
+TELLING_CHARACTERS = 16
+TELLING_SHARE = 0.75
 
 # What people write where a local server asks for a key and takes any. Ordinary words, all of them.
 _NO_SECRETS = frozenset(
@@ -75,16 +81,35 @@ class Redactor:
         usable = {s for s in stripped if len(s) >= SHORTEST_SECRET and s.lower() not in _NO_SECRETS}
         # The longest first: one key may begin another.
         self._secrets = tuple(sorted(usable, key=lambda secret: (-len(secret), secret)))
+        self._beginnings = tuple(
+            (secret, secret[:telling])
+            for secret in self._secrets
+            if (telling := max(TELLING_CHARACTERS, math.ceil(TELLING_SHARE * len(secret)))) < len(secret)
+        )
 
     def __bool__(self) -> bool:
         """Whether there is any key to look for."""
         return bool(self._secrets)
 
     def redact(self, text: str) -> str:
-        """The text with every known key replaced by ``[redacted]``."""
+        """The text with every known key replaced by ``[redacted]``, also one of which the end is cut off."""
+        return self.redact_cut(self.redact_whole(text))
+
+    def redact_whole(self, text: str) -> str:
+        """The text with every known key that stands in it whole replaced."""
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, PLACEHOLDER)
+        return text
+
+    def redact_cut(self, text: str) -> str:
+        """The text with the telling beginnings of known keys replaced.
+
+        Whole keys must be gone already: of two that begin alike, the end of one would be left.
+        """
+        for secret, beginning in self._beginnings:
+            if beginning in text:
+                text = _without_beginnings(text, secret, beginning)
         return text
 
     def redact_log(self, text: str) -> str:
@@ -126,12 +151,28 @@ class StreamRedactor:
         """What can be handed on now. At once, and the same object, when there are no keys."""
         if not self._redactor:
             return text
-        text = self._redactor.redact(self._held + text)
+        # What is held back may yet become whole, so beginnings are looked for in the rest alone.
+        text = self._redactor.redact_whole(self._held + text)
         cut = len(text) - self._redactor.unfinished(text)
         self._held = text[cut:]
-        return text[:cut]
+        return self._redactor.redact_cut(text[:cut])
 
     def flush(self) -> str:
-        """What was held back and turned out to be no key."""
+        """What was held back and turned out to be no whole key."""
         held, self._held = self._held, ""
-        return held
+        return self._redactor.redact_cut(held)
+
+
+def _without_beginnings(text: str, secret: str, beginning: str) -> str:
+    """The text in which ``beginning``, and what follows of ``secret`` behind it, is replaced."""
+    parts: list[str] = []
+    done = 0
+    at = text.find(beginning)
+    while at >= 0:
+        parts += (text[done:at], PLACEHOLDER)
+        done = at + len(beginning)
+        while text[done : done + 1] == secret[done - at : done - at + 1] != "":
+            done += 1
+        at = text.find(beginning, done)
+    parts.append(text[done:])
+    return "".join(parts)

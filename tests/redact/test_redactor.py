@@ -29,6 +29,24 @@ def test_a_key_that_begins_another_leaves_nothing_of_it():
     assert Redactor(["secret", "secret-and-more"]).redact("secret-and-more secret") == "[redacted] [redacted]"
 
 
+def test_of_a_key_that_was_cut_no_telling_part_is_left():
+    redactor = Redactor([KEY])
+    telling = 18  # three quarters of its 24 characters
+    for length in range(telling, len(KEY)):
+        assert redactor.redact(f"a {KEY[:length]}") == "a [redacted]"
+        assert redactor.redact(f"a {KEY[:length]}... b {KEY[:length]}") == "a [redacted]... b [redacted]"
+    assert redactor.redact(KEY[: telling - 1]) == KEY[: telling - 1]
+
+
+def test_a_short_key_leaves_words_that_begin_like_it():
+    assert Redactor(["llama-cpp-secret"]).redact("llama-cpp-secre") == "llama-cpp-secre"
+
+
+def test_a_key_that_begins_like_another_is_taken_out_whole():
+    one, other = f"{KEY}-one-key", f"{KEY}-two-key"
+    assert Redactor([one, other]).redact(f"{one} {other}") == "[redacted] [redacted]"
+
+
 @pytest.mark.parametrize(
     "useless", ["", " ", "12345", " key \n", "ollama", "Not-Needed", "sk-no-key-required"]
 )
@@ -171,3 +189,11 @@ def test_a_stream_holds_back_only_what_may_become_a_key():
 def test_a_stream_without_keys_hands_the_very_text_on():
     text = "sk-live"
     assert StreamRedactor(Redactor()).feed(text) is text
+
+
+@given(st.integers(0, 30), st.integers(0, len(KEY)), st.sampled_from(["", "!", "s", KEY]))
+def test_a_stream_takes_out_a_cut_key_wherever_it_is_split(split, length, after):
+    redactor = Redactor([KEY])
+    text = f"a {KEY[:length]}{after}"
+    stream = StreamRedactor(redactor)
+    assert stream.feed(text[:split]) + stream.feed(text[split:]) + stream.flush() == redactor.redact(text)
