@@ -9,6 +9,7 @@ import fcntl
 import logging
 import os
 import select
+import stat
 import time
 from itertools import pairwise
 from typing import Any, TextIO
@@ -67,15 +68,16 @@ class _LineHandler(logging.Handler):
 class StreamHandler(_LineHandler):
     """Lines to a stream, by its descriptor where it has one.
 
-    A pipe is written to only while it has room, in pieces that it takes without waiting; when it has
-    none, the rest of the line is dropped. Its flags are never touched: the descriptor is shared with
-    whoever started us.
+    What does not fit now is dropped, the rest of a line included, and the next line begins a new one. The
+    flags of the descriptor are never touched: it is shared with whoever started us. So a pipe or a terminal
+    is opened once more, without blocking; all else is written to only while it says that it has room.
     """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
         self._stream = stream
         self._fd = _descriptor(stream)
+        self._own = None if self._fd is None else _opened_again(self._fd)
         self._torn = False
         self._poll: Any = None
         if self._fd is not None:
@@ -90,12 +92,28 @@ class StreamHandler(_LineHandler):
             return
         if self._torn:
             line = b"\n" + line
+        if self._own is None:
+            self._write_polled(self._fd, line)
+            return
+        try:
+            self._torn = os.write(self._own, line) < len(line)
+        except BlockingIOError:
+            pass  # nothing was taken; a torn line is still torn
+
+    def close(self) -> None:
+        """Give back what was opened here; the stream is its owner's."""
+        if self._own is not None:
+            os.close(self._own)
+            self._own = None
+        super().close()
+
+    def _write_polled(self, fd: int, line: bytes) -> None:
         for start in range(0, len(line), select.PIPE_BUF):
-            # A pipe that polls writable has room for PIPE_BUF bytes (POSIX), so this does not wait.
+            # A pipe or socket that polls writable has room for PIPE_BUF bytes, so this does not wait.
             if not self._poll.poll(0):
                 self._torn = self._torn or start > 0
                 return
-            os.write(self._fd, line[start : start + select.PIPE_BUF])
+            os.write(fd, line[start : start + select.PIPE_BUF])
             self._torn = start + select.PIPE_BUF < len(line)
 
 
@@ -173,4 +191,18 @@ def _descriptor(stream: TextIO) -> int | None:
     try:
         return stream.fileno()
     except (OSError, AttributeError, ValueError):  # a stream in memory, or none at all
+        return None
+
+
+def _opened_again(fd: int) -> int | None:
+    """A non-blocking description of our own for the same pipe or terminal; None where there is none.
+
+    Asking first whether there is room is not enough for either: a terminal that has room for one byte says
+    yes, and another process may fill a shared pipe between the question and the write.
+    """
+    try:
+        if not (stat.S_ISFIFO(os.fstat(fd).st_mode) or os.isatty(fd)):
+            return None
+        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:  # no such folder here, or the pipe belongs to another user
         return None

@@ -47,6 +47,7 @@ _ERRNOS = {
     errno.EROFS: READ_ONLY,
     errno.EACCES: READ_ONLY,
     errno.EPERM: READ_ONLY,
+    errno.ENOENT: READ_ONLY,
     errno.ENOTDIR: READ_ONLY,
     errno.EISDIR: READ_ONLY,
 }

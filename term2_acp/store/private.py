@@ -18,13 +18,20 @@ def make_directory(path: str) -> None:
     """
     path = os.path.abspath(path)
     try:
+        _make_one(path)
+    except FileNotFoundError:
+        make_directory(os.path.dirname(path))
+        # Once only: there are places (/proc) that say for ever that something is missing.
+        _make_one(path)
+
+
+def _make_one(path: str) -> None:
+    """Make the directory itself, unless another process has made it meanwhile."""
+    try:
         os.mkdir(path, _DIRECTORY_MODE)
     except FileExistsError:
         if not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
-    except FileNotFoundError:
-        make_directory(os.path.dirname(path))
-        make_directory(path)
 
 
 def make_file(path: str) -> None:

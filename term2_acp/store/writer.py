@@ -10,7 +10,8 @@ a leader, and for a leader that was cancelled.
 
 What was handed over is written even when its waiter was cancelled, and even when the writer itself is
 cancelled: the runner finishes what it was given, and the last act of ``run``, shielded and with a
-deadline, is to write what still waits.
+deadline, is to write what still waits. After ``aclose`` it only hands that to the runner: whoever closed
+has waited already, for as long as there was time.
 """
 
 import logging
@@ -103,9 +104,10 @@ class GroupWriter:
                 else:
                     await self._arrived.park()
         finally:
+            seconds = 0 if self._closed else FLUSH_SECONDS
             self._closed = True
             if self._pending:
-                with trio.move_on_after(FLUSH_SECONDS, shield=True):
+                with trio.move_on_after(seconds, shield=True):
                     await self._lead()
             self._give_up()
             self._finished.set()

@@ -184,6 +184,57 @@ def test_a_reader_that_does_not_read_holds_nothing_up():
     os.close(read)
 
 
+def test_a_terminal_that_nobody_reads_holds_nothing_up():
+    # It says that it has room while it has none for a line: a write that may wait would hang the test.
+    keyboard, terminal = os.openpty()
+    with os.fdopen(terminal, "w") as stream:
+        handler = StreamHandler(stream)
+        for number in range(300):
+            handler.write_line(b"%d " % number + b"x" * 1000 + b"\n")
+        got = read_all(keyboard)
+        assert got.startswith(b"0 xxx")
+        assert os.get_blocking(terminal)
+        handler.write_line(b"read again\n")
+        assert read_all(keyboard).endswith(b"read again\r\n")
+        handler.close()
+    os.close(keyboard)
+
+
+def test_a_pipe_that_another_fills_meanwhile_holds_nothing_up():
+    class Filled(StreamHandler):
+        """Between any question about its pipe and the write, another process fills the pipe."""
+
+        def write_line(self, line):
+            with os.fdopen(os.open(f"/proc/self/fd/{write}", os.O_WRONLY | os.O_NONBLOCK), "wb", 0) as other:
+                while other.write(b"o" * 4096):
+                    pass
+            super().write_line(line)
+
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as stream:
+        handler = Filled(stream)
+        handler._poll = type("AlwaysRoom", (), {"poll": lambda self, timeout: [(write, 4)]})()
+        handler.write_line(b"no room\n")
+        assert set(read_all(read)) == {ord("o")}
+        assert os.get_blocking(write)
+        handler.close()
+    os.close(read)
+
+
+def test_closing_the_handler_leaves_the_stream_open():
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as stream:
+        before = len(os.listdir("/proc/self/fd"))
+        handler = StreamHandler(stream)
+        handler.write_line(b"said\n")
+        handler.close()
+        handler.close()
+        assert len(os.listdir("/proc/self/fd")) == before
+        stream.write("still open\n")
+    assert read_all(read) == b"said\nstill open\n"
+    os.close(read)
+
+
 def test_a_line_that_was_torn_does_not_swallow_the_next():
     read, write = os.pipe()
     with os.fdopen(write, "w") as stream:

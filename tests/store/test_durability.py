@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from term2_acp.domain.events import AgentMessageChunk, UserMessage
 from term2_acp.domain.ids import MessageId
 from term2_acp.store import InlineRunner, Store, StoreFailed, StoreTooNew, ThreadRunner
 from term2_acp.store.schema import open_database
+from term2_acp.store.writer import FLUSH_SECONDS, GroupWriter
 
 APPEND = """
 import sys, trio
@@ -295,6 +297,59 @@ async def test_a_file_in_place_of_the_directory_or_a_directory_in_place_of_the_f
             await store.open()
         assert caught.value.code == "store_read_only"
         await store.aclose()
+
+
+async def test_a_place_where_no_directory_can_be_made_is_a_failure_like_any_other():
+    # Nothing is missing above it, and still the system says that something is.
+    store = Store("/proc/term2/state", InlineRunner())
+    with pytest.raises(StoreFailed) as caught:
+        await store.open()
+    assert caught.value.code == "store_read_only"
+    await store.aclose()
+
+
+class Stuck:
+    """A runner whose disk never answers. It keeps what it was handed."""
+
+    def __init__(self):
+        self.handed = 0
+
+    async def run(self, fn):
+        self.handed += 1
+        await trio.sleep_forever()
+
+    async def aclose(self):
+        await trio.sleep_forever()
+
+
+async def test_a_close_that_ran_out_of_time_is_not_waited_for_again(autojump_clock):
+    runner = Stuck()
+    writer = GroupWriter(runner, lambda: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        nursery.start_soon(writer.write, lambda database: None)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(writer.write, lambda database: None)
+        await trio.testing.wait_all_tasks_blocked()
+        assert runner.handed == 1
+        with trio.move_on_after(1.5):
+            await writer.aclose()
+        assert trio.current_time() == 1.5
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() == 1.5
+    assert runner.handed == 2  # what still waited was handed over all the same
+
+
+async def test_a_writer_that_is_cancelled_without_a_close_waits_for_the_disk_but_not_for_ever(autojump_clock):
+    runner = Stuck()
+    writer = GroupWriter(runner, lambda: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        nursery.start_soon(writer.write, lambda database: None)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() == FLUSH_SECONDS
+    assert runner.handed == 2
 
 
 async def test_opening_may_be_tried_again(record, tmp_path):
