@@ -113,9 +113,12 @@ class Core:
             self._registry.begin_close_nowait()
 
     async def close_sessions(self) -> None:
-        """Close every session, side by side."""
+        """Close every session, side by side; cancelled, what is left of them is ended outright."""
         if self._registry is not None:
-            await self._registry.close_all()
+            try:
+                await self._registry.close_all()
+            finally:
+                self._registry.abandon_nowait()
 
     async def close_store(self) -> None:
         """Flush and close the store."""

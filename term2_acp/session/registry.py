@@ -152,6 +152,11 @@ class Registry:
         for session in self._live.values():
             session.begin_close_nowait()
 
+    def abandon_nowait(self) -> None:
+        """End every session that is still live, outright."""
+        for session in self._live.values():
+            session.abandon_nowait()
+
     async def close_all(self) -> None:
         """Close every live session, side by side. One that fails holds up no other."""
         async with trio.open_nursery() as nursery:

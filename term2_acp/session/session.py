@@ -90,21 +90,26 @@ class Session:
         self._client = client
         self._turn: OpenTurn | None = None
         self._work: trio.Nursery | None = None
+        self._life = trio.CancelScope()
         # Refuses the prompt that waits for its response.
         self._unanswered: Callable[[Failure], None] | None = None
 
     # -- life --------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Live until ``close``. Cancelled from outside, it ends at once and drains nothing."""
+        """Live until ``close``. Cancelled from outside, it ends at once and drains nothing.
+
+        However it ends, a prompt that waits for its response gets one.
+        """
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._pump.run)
-                async with trio.open_nursery() as work:
-                    self._work = work
-                    task_status.started()
-                    await _until_closed()
-                self.outbox.close_nowait()
+            with self._life:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._pump.run)
+                    async with trio.open_nursery() as work:
+                        self._work = work
+                        task_status.started()
+                        await _until_closed()
+                    self.outbox.close_nowait()
         finally:
             self.broker.close_nowait()
             self.access.reset()
@@ -126,6 +131,10 @@ class Session:
         self.closing = True
         self._pump.hurry_nowait()
         self.cancel_nowait()
+
+    def abandon_nowait(self) -> None:
+        """End the session outright: what a close could not do within the shutdown's bound."""
+        self._life.cancel()
 
     async def close(self) -> None:
         """Close: cancel, wait for the idle, end the work, drain the outbox.
