@@ -37,7 +37,7 @@ def load(
         variable = f"TERM2_{name.upper()}"
         value, where = (flag, f"--{name}") if flag is not None else (environ.get(variable) or None, variable)
         if value is not None:
-            change: dict[str, Any] = {name: value}
+            change: dict[str, Any] = {name: value, "origins": {**config.origins, name: where}}
             try:
                 config = evolve(config, **change)
             except Wrong as wrong:

@@ -32,6 +32,7 @@ PROVIDER_TYPES = tuple(_ALLOWED)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s?#]*", re.ASCII | re.IGNORECASE)
+_USER = re.compile(r"https?://[^/]*@", re.ASCII | re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _KEY = re.compile(r"[!-~]+", re.ASCII)  # what an HTTP header can carry
 
@@ -68,7 +69,7 @@ def _models(_instance: object, _attribute: object, value: tuple[str, ...] | None
     if value is None:
         return
     if not value:
-        raise Wrong("models", "must not be empty; leave it out to ask the server")
+        raise Wrong("models", "must not be empty; leave it out if the models need no list")
     for model in value:
         not_blank("models", model)
     twice = next((model for model in value if value.count(model) > 1), None)
@@ -80,7 +81,7 @@ def _models(_instance: object, _attribute: object, value: tuple[str, ...] | None
 class ProviderSettings:
     """One ``[providers.NAME]`` table.
 
-    ``api_key`` never shows in ``repr``. ``models`` is None when the server is to be asked. ``script``
+    ``api_key`` never shows in ``repr``. ``models`` is None when the file lists none. ``script``
     and ``seed`` belong to the types ``scripted`` and ``chaos``.
     """
 
@@ -106,6 +107,9 @@ class ProviderSettings:
             raise Wrong(needed, f"is missing; a provider of type {self.type!r} needs it")
         if self.base_url is not None and not _URL.fullmatch(self.base_url):
             raise Wrong("base_url", "must be an http:// or https:// URL without a query")
+        if self.base_url is not None and _USER.match(self.base_url):
+            # It would take the place of the key on the wire, and nothing would know that it is a secret.
+            raise Wrong("base_url", "must not hold a user name or a password; api_key_env names the key")
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             # Not repeated: people paste the key itself here.
             raise Wrong("api_key_env", "must be the name of an environment variable")
@@ -150,7 +154,8 @@ class Config:
     """Everything that was decided before the start.
 
     ``provider`` and ``model`` are None when nothing names them; whether they exist is for the catalog
-    to say. ``source`` is the file that was read, if any. ``warnings`` are lines for the log.
+    to say. ``source`` is the file that was read, if any. ``origins`` names the flag or the variable that a
+    setting comes from, where it is not the file. ``warnings`` are lines for the log.
     """
 
     provider: str | None = field(default=None, validator=_optional_text)
@@ -160,7 +165,19 @@ class Config:
     limits: Limits = Limits()
     acp: AcpSettings = AcpSettings()
     source: str | None = None
+    origins: Mapping[str, str] = field(factory=dict)
     warnings: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         one_of("effort", self.effort, EFFORTS)
+
+    def named_in(self, key: str) -> str:
+        """Where a setting at the top of the file comes from, as the beginning of a diagnostic line.
+
+        It is ``file:key: ``, ``VARIABLE: `` or ``--flag: ``, and "" where nothing is known of it.
+        """
+        if key in self.origins:
+            return f"{self.origins[key]}: "
+        if self.source is not None and getattr(self, key) is not None:
+            return f"{self.source}:{key}: "
+        return ""

@@ -34,7 +34,7 @@ _NAMES = {
 }
 
 # Set by the loader, not by the file.
-_NOT_IN_THE_FILE = ("source", "warnings")
+_NOT_IN_THE_FILE = ("source", "origins", "warnings")
 
 _UNKNOWN_FIRST = 0
 _OTHERS = 1

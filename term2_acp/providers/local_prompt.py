@@ -24,6 +24,8 @@ CONTEXT_TOKENS = 4096
 ANSWER_TOKENS = 200
 # Tokens that the chat template adds to each message, and a few to spare.
 _TOKENS_A_MESSAGE = 8
+# What stands between two messages of one side in a row. It costs less than a message of its own.
+_BETWEEN = "\n\n"
 _CHAT_BYTES = CONTEXT_TOKENS - ANSWER_TOKENS - 256
 # Bytes of a file's content that the model is shown. It reads 140 to 460 tokens a second.
 _CONTENT_BYTES = 2400
@@ -107,7 +109,7 @@ def chosen_path(choice: str, paths: Sequence[str]) -> str | None:
 
 def mentioned_files(text: str) -> tuple[str, ...]:
     """The words of ``text`` that look like files: they have a dot or a slash in them. In order, once each."""
-    words = [quoted or double for quoted, double in _QUOTED.findall(text)]
+    words = [(quoted or double).strip() for quoted, double in _QUOTED.findall(text)]
     words += [word.lstrip(_BEFORE).rstrip(_BEHIND) for word in _QUOTED.sub(" ", text).split()]
     found = {word for word in words if _is_file(word)}
     return tuple(sorted(found, key=text.find)[:_MOST_FILES])
@@ -164,28 +166,32 @@ def _file_message(answered: ToolAnswered, messages: Sequence[Message]) -> dict[s
 
 def _chat_messages(messages: Sequence[Message]) -> list[dict[str, str]]:
     """The latest words that fit. Results of earlier calls are left out: they would fill the context."""
-    told: list[dict[str, str]] = []
-    for message in messages:
-        if isinstance(message, ToolAnswered) or not message.text:
-            continue
-        role = "user" if isinstance(message, UserSaid) else "assistant"
-        if told and told[-1]["role"] == role:
-            told[-1]["content"] += f"\n\n{message.text}"
+    said = [
+        ("user" if isinstance(message, UserSaid) else "assistant", message.text)
+        for message in messages
+        if not isinstance(message, ToolAnswered) and message.text
+    ]
+    told: list[dict[str, str]] = [{"role": "system", "content": _SYSTEM}]
+    # Joined only now: of two prompts in a row it is the later one that must be kept, however long the first.
+    for role, text in _latest(said):
+        if told[-1]["role"] == role:
+            told[-1]["content"] += f"{_BETWEEN}{text}"
         else:
-            told.append({"role": role, "content": message.text})
-    return [{"role": "system", "content": _SYSTEM}, *_latest(told)]
+            told.append({"role": role, "content": text})
+    return told
 
 
-def _latest(told: list[dict[str, str]]) -> list[dict[str, str]]:
+def _latest(said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The last of what was said that fits; of the very last, as much of its beginning as fits."""
     room = _CHAT_BYTES - len(_SYSTEM)
-    kept: list[dict[str, str]] = []
-    for message in reversed(told):
-        size = len(message["content"].encode()) + _TOKENS_A_MESSAGE
+    kept: list[tuple[str, str]] = []
+    for role, text in reversed(said):
+        size = len(text.encode("utf-8", "replace")) + _TOKENS_A_MESSAGE
         if size > room:
             if not kept:
-                kept.append({**message, "content": _cut(message["content"], room - _TOKENS_A_MESSAGE)})
+                kept.append((role, _cut(text, room - _TOKENS_A_MESSAGE)))
             break
-        kept.append(message)
+        kept.append((role, text))
         room -= size
     return kept[::-1]
 

@@ -21,8 +21,8 @@ from attrs import evolve, field, frozen
 
 from term2_acp.config import Config, ProviderSettings, known_keys
 from term2_acp.domain.effort import Effort
+from term2_acp.providers.weights import HOW_TO_INSTALL, find_weights
 from term2_acp.providers.weights import MODEL_ID as LOCAL_MODEL
-from term2_acp.providers.weights import find_weights
 
 if TYPE_CHECKING:  # its values cost a tenth of the start, and are needed with the first session
     from term2_acp.providers.base import Provider
@@ -42,8 +42,8 @@ _PATTERN = re.compile(r"[*?\[\]{}\s\x00-\x1f\x7f]")
 _SENDABLE = re.compile(r"[\x21-\x7e]+")
 
 NOTHING_USABLE = (
-    "No model is configured. Set OPENAI_API_KEY or OPENROUTER_API_KEY, add a [providers] table to "
-    "settings.toml, or install the embedded smoke-test model with term2-acp[local]."
+    "No model is configured. Set OPENAI_API_KEY or OPENROUTER_API_KEY, or add a [providers.NAME] table to "
+    f"settings.toml. For the embedded smoke-test model, {HOW_TO_INSTALL}."
 )
 
 
@@ -106,7 +106,8 @@ def resolve(
     """Find what ``config`` means. ``installed`` finds the weights of the embedded model."""
     known = _known_providers(config, environ)
     if config.provider is not None and config.provider not in known:
-        return Unresolved(f"unknown provider {config.provider!r}; there are {_listed(known)}")
+        where = config.named_in("provider")
+        return Unresolved(f"{where}unknown provider {config.provider!r}; there are {', '.join(known)}")
     if config.model is not None:
         chosen = _choose_model(config.provider, config.model, known)
     elif config.provider is not None:
@@ -123,14 +124,12 @@ def resolve(
                 secrets=_secrets(config, environ),
             )
         chosen = _default_of(first)
+    if isinstance(chosen, _Chosen):
+        chosen = _not_built(chosen.provider) or chosen
     if isinstance(chosen, Unresolved):
-        return chosen
+        where = config.named_in("provider" if config.model is None else "model")
+        return Unresolved(f"{where}{chosen.message}")
     provider = chosen.provider
-    if provider.type not in _TYPES:
-        types = ", ".join(sorted(_TYPES))
-        return Unresolved(
-            f"providers.{provider.name}: type {provider.type!r} is not available yet; there are {types}"
-        )
     return Resolved(
         provider.name,
         provider.type,
@@ -249,7 +248,19 @@ def _first_usable(
     return local if local.type == "local" and installed() is not None else None
 
 
+def _not_built(provider: _Known) -> Unresolved | None:
+    if provider.type in _TYPES:
+        return None
+    types = ", ".join(sorted(_TYPES))
+    return Unresolved(
+        f"[providers.{provider.name}]: type {provider.type!r} is not available yet; there are {types}"
+    )
+
+
 def _default_of(provider: _Known) -> _Chosen | Unresolved:
+    not_built = _not_built(provider)
+    if not_built is not None:
+        return not_built
     if provider.default_model is None:
         return Unresolved(
             f"no model is set, and [providers.{provider.name}] lists none; set `model`, or `models` there"
@@ -261,6 +272,10 @@ def _choose_model(name: str | None, model: str, known: Mapping[str, _Known]) -> 
     if name is not None:
         return _of_provider(known[name], model)
     by_id = [_Chosen(provider, model) for provider in known.values() if model in provider.models]
+    if not by_id:
+        # What is taken where a key is all that was given is an id that we know, though nothing lists it.
+        usable = (provider for provider in known.values() if provider.problem is None)
+        by_id = [_Chosen(provider, model) for provider in usable if model == provider.default_model]
     prefix, slash, rest = model.partition("/")
     pair = _of_provider(known[prefix], rest) if slash and prefix in known else None
     found = by_id + ([pair] if isinstance(pair, _Chosen) else [])
@@ -299,7 +314,3 @@ def _unknown(model: str, providers: Iterable[_Known]) -> Unresolved:
             unlisted.append(f"{provider.name}/MODEL")
     candidates = listed[:_MOST_CANDIDATES] + (["..."] if len(listed) > _MOST_CANDIDATES else []) + unlisted
     return Unresolved(f"unknown model {model!r}; there are {', '.join(candidates) or 'none'}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)

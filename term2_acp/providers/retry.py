@@ -30,7 +30,7 @@ MAX_DELAY_S = 8.0
 # The longest Retry-After (seconds) that is waited for.
 RETRY_AFTER_CAP_S = 60
 
-_SECONDS = re.compile(r"\d{1,18}(\.\d{1,9})?")
+_SECONDS = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?")
 
 
 @frozen
@@ -91,7 +91,7 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
 
     try:
         moment = parsedate_to_datetime(value)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, OverflowError):  # the last for a zone that no clock can count
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

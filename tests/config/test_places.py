@@ -118,6 +118,22 @@ def test_flag_before_environment_before_file(tmp_path):
     assert load(environ).source == str(path)
 
 
+def test_where_a_setting_comes_from(tmp_path):
+    """The beginning of the line that refuses a start: the place that a person has to change."""
+    path = settings_below(tmp_path)
+    path.write_text("provider = 'file'\nmodel = 'file'\n")
+    environ = {"HOME": str(tmp_path)}
+    assert load(environ).named_in("provider") == f"{path}:provider: "
+    environ |= {"TERM2_PROVIDER": "env", "TERM2_MODEL": ""}
+    config = load(environ, effort="low")
+    assert config.named_in("provider") == "TERM2_PROVIDER: "
+    assert config.named_in("model") == f"{path}:model: "
+    assert config.named_in("effort") == "--effort: "
+    assert load(environ, provider="flag").named_in("provider") == "--provider: "
+    path.unlink()
+    assert load({"HOME": str(tmp_path)}).named_in("provider") == ""
+
+
 @pytest.mark.parametrize(
     ("environ", "flags", "message"),
     [

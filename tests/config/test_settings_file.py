@@ -168,10 +168,15 @@ KNOWN = "unknown key; known here are acp, effort, limits, model, provider, provi
         (
             OPENAI + "models = []",
             "providers.lab.models",
-            "must not be empty; leave it out to ask the server",
+            "must not be empty; leave it out if the models need no list",
         ),
         (OPENAI + "models = ['m', 'm']", "providers.lab.models", "names 'm' twice"),
         (OPENAI + "models = ['']", "providers.lab.models", "must not be empty"),
+        (
+            OPENAI + "base_url = 'https://me:sk-very@h/v1'",
+            "providers.lab.base_url",
+            "must not hold a user name or a password; api_key_env names the key",
+        ),
         (
             OPENAI + "base_url = 'localhost:80'",
             "providers.lab.base_url",
@@ -218,6 +223,7 @@ def test_a_misspelt_key_is_named_before_what_it_made_missing(file):
         "api_key = ['sk-very secret']",
         "api_key_env = 'sk-very secret'",
         "api_kee = 'sk-very'",
+        "base_url = 'http://sk-very:@h/v1'",
     ],
 )
 def test_no_fault_repeats_a_key(file, line):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from term2_acp.providers.base import Finish, Finished, TextDelta, ThoughtDelta, ToolCallDelta, UsageDelta
-from term2_acp.providers.chat_calls import MAX_ARGUMENTS, MAX_CALLS, Broken
+from term2_acp.providers.chat_calls import MAX_ARGUMENTS, MAX_CALLS, Broken, CallGatherer
 from term2_acp.providers.chat_reply import ChatReply, ServerError
 from tests.kit.model_server import USAGE, call_piece, chunk
 
@@ -214,6 +214,31 @@ def test_malformed_arguments_of_an_announced_call_go_out_as_they_are(arguments: 
         ToolCallDelta("a", "add", arguments),
         Finished(Finish.TOOL_CALLS),
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"a": "\ud83d"}, '{"a":"\ufffd"}'),
+        ({"\ud800": ["\udc00", {"b": "\ud83d\ude00"}]}, '{"\ufffd":["\ufffd",{"b":"\U0001f600"}]}'),
+        ({"a": "\udfff", "n": [1, None, 1.5]}, '{"a":"\ufffd","n":[1,null,1.5]}'),
+    ],
+)
+def test_arguments_that_come_as_a_value_are_unicode_too(arguments: dict[str, Any], text: str) -> None:
+    """A value may hold half a surrogate pair, and no JSON in UTF-8 can."""
+    reply = ChatReply()
+    piece = call_piece(0, id="a", name="add", arguments=arguments)
+    assert reply.feed("message", json.dumps(chunk("tool_calls", tool_calls=[piece])).encode()) == []
+    assert reply.close() == [ToolCallDelta("a", "add", text), Finished(Finish.TOOL_CALLS)]
+
+
+def test_arguments_nested_too_deep_to_be_written_break_the_reply() -> None:
+    deep: Any = "\ud800"
+    for _ in range(20_000):
+        deep = [deep]
+    outcome = CallGatherer().take(0, "a", "add", {"a": deep})
+    assert isinstance(outcome, Broken)
+    assert "too deep" in outcome.reason
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ be. All in few loads, since each takes a second on a busy machine."""
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from term2_acp.providers.base import (
     AssistantSaid,
@@ -145,6 +147,20 @@ async def test_the_child_goes_when_the_run_ends_without_a_close(tmp_path: Path) 
     assert not [
         entry for entry in Path("/proc").glob("[0-9]*") if str(tmp_path).encode() in _read(entry / "environ")
     ]
+
+
+async def test_a_close_does_not_wait_for_a_model_that_is_being_loaded(tmp_path: Path) -> None:
+    """A child that is stopped loads for ever, so what ends the wait is the close and nothing else."""
+    model = LocalModel("local", tmp_path / "any.gguf", idle_s=60)
+    before = children()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, model, [UserSaid("Hello!")])
+            await trio.testing.wait_all_tasks_blocked()
+            (child,) = children() - before
+            os.kill(child, signal.SIGSTOP)
+            await model.aclose()
+            assert children() == before
 
 
 def _read(path: Path) -> bytes:

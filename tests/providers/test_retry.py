@@ -48,6 +48,8 @@ def test_what_does_not_pass_by_itself_is_one_try() -> None:
         ("", 0.25),
         ("1" * 5000, 0.25),
         ("Mon, 99 Foo 2026 12:00:10 GMT", 0.25),
+        ("Mon, 30 Nov 2026 12:00:10 +99999999999999", 0.25),  # a zone that no clock can count
+        ("\u0661\u0662", 0.25),  # digits, but none of HTTP's
         (None, 0.25),
     ],
 )
