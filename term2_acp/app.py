@@ -31,7 +31,7 @@ from attrs import define, field, frozen
 
 from term2_acp.acp.v2.client import V2Client
 from term2_acp.acp.v2.door import Door
-from term2_acp.config import Config, config_path, state_directory
+from term2_acp.config import Config, config_path, home_directory, state_directory
 from term2_acp.transport.claim import Claimed
 from term2_acp.transport.peer import Peer
 from term2_acp.transport.stdio import open_input, open_output
@@ -143,7 +143,7 @@ def build_parts(start: Start) -> "SessionParts":
     resolved = start.resolved
     state = state_directory(start.environ)
     settings = config_path(start.environ)
-    home = start.environ.get("HOME")
+    home = home_directory(start.environ)
     redactor = Redactor(resolved.secrets)
     return SessionParts(
         store=Store(state, ThreadRunner()),

@@ -10,7 +10,7 @@ Rules of the room:
 """
 
 from term2_acp.config.load import known_keys, load
-from term2_acp.config.places import SettingsError, config_path, state_directory
+from term2_acp.config.places import SettingsError, config_path, home_directory, state_directory
 from term2_acp.config.settings import (
     EFFORTS,
     PROFILES,
@@ -31,6 +31,7 @@ __all__ = [
     "ProviderSettings",
     "SettingsError",
     "config_path",
+    "home_directory",
     "known_keys",
     "load",
     "state_directory",

@@ -13,6 +13,23 @@ class SettingsError(Exception):
     """The settings cannot be used. The message is one line, ``where: what is wrong``."""
 
 
+def home_directory(environ: Mapping[str, str]) -> str | None:
+    """The person's home directory; None for a user without one.
+
+    An unset, empty or relative ``HOME`` does not leave anybody without the hidden paths of the account.
+    """
+    home = environ.get("HOME", "")
+    if os.path.isabs(home):
+        return home
+    import pwd  # rarely needed
+
+    try:
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a container's user id without an entry
+        return None
+    return home if os.path.isabs(home) else None
+
+
 def config_path(environ: Mapping[str, str]) -> str | None:
     """The path of the settings file, which need not exist; None when there is no home to look in."""
     named = environ.get("TERM2_CONFIG")
@@ -40,26 +57,13 @@ def _base(environ: Mapping[str, str], variable: str, below_home: str) -> str | N
     base = environ.get(variable, "")
     if os.path.isabs(base):
         return base
-    home = _home(environ)
+    home = home_directory(environ)
     return None if home is None else os.path.join(home, below_home)
-
-
-def _home(environ: Mapping[str, str]) -> str | None:
-    home = environ.get("HOME", "")
-    if os.path.isabs(home):
-        return home
-    import pwd  # rarely needed
-
-    try:
-        home = pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:  # a container's user id without an entry
-        return None
-    return home if os.path.isabs(home) else None
 
 
 def _absolute(path: str, environ: Mapping[str, str]) -> str:
     if path == "~" or path.startswith("~/"):
-        home = _home(environ)
+        home = home_directory(environ)
         if home is not None:
             path = home + path[1:]
     return os.path.abspath(path)

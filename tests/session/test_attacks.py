@@ -5,9 +5,12 @@ The tools use threads, so these run on the real clock and wait for frames, never
 
 import json
 import os
+import pwd
 
 import pytest
 
+from term2_acp.config import home_directory
+from term2_acp.workspace import Workspace
 from tests.kit.daemon import running
 from tests.kit.home import Home
 from tests.kit.indoors import indoors
@@ -223,3 +226,11 @@ async def test_no_key_is_in_anything_the_process_writes_whole_or_cut(tmp_path):
     for secret in (key, other):
         assert not [text for text in written if secret[: len(secret) * 3 // 4 + 1] in text]
     assert (home.workspace / f"{key}.txt").read_text() == f"{other}\n", "what is done is what was asked for"
+
+
+@pytest.mark.parametrize("home", ["", "not/absolute"])
+def test_without_a_usable_home_the_accounts_hidden_paths_stay_hidden(home):
+    found = home_directory({"HOME": home})
+    assert found == pwd.getpwuid(os.getuid()).pw_dir
+    target = Workspace("/", home=found).resolve(f"{found}/.ssh/id")
+    assert target.guarded == "~/.ssh"
