@@ -63,3 +63,16 @@ def test_what_does_not_change_is_not_looked_at_again(tmp_path, monkeypatch):
     looked.clear()
     links.leading_elsewhere()
     assert looked == []
+
+
+def test_a_name_in_a_folder_that_was_not_there_is_seen(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".local").mkdir()
+    links = NamedLinks(str(tmp_path), home=True)
+    settled(tmp_path)
+    assert links.leading_elsewhere() == []
+    fish = tmp_path / ".local" / "share" / "fish"
+    fish.mkdir(parents=True)
+    (fish / "fish_history").symlink_to(tmp_path / "elsewhere")
+    place = (str(tmp_path / "elsewhere"), "~/.local/share/fish/fish_history")
+    assert links.leading_elsewhere() == [place]
