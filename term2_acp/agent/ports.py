@@ -18,6 +18,11 @@ class TurnPorts(Protocol):
         """Wait while the client reads slowly. What is then emitted without waiting is taken whole."""
         ...
 
+    @property
+    def full(self) -> bool:
+        """Whether ``room`` would wait. For the stream of deltas, where a coroutine a delta is felt."""
+        ...
+
     def emit_nowait(self, events: Sequence[Event]) -> None:
         """Show and keep the events whatever waits: for the ends of calls, which must not be lost."""
         ...

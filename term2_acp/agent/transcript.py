@@ -94,7 +94,10 @@ class Transcript:
         self._done.append(UserSaid("\n".join(blocks)))
 
     def _on_chunk(self, event: ev.AgentMessageChunk) -> None:
-        self._speaking().parts.append(event.text)
+        reply = self._reply
+        if reply is None or reply.complete:
+            reply = self._speaking()
+        reply.parts.append(event.text)
 
     def _on_message(self, event: ev.AgentMessage) -> None:
         if event.spoken_by_model:

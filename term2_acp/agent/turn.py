@@ -94,8 +94,10 @@ class Turn:
         async with mind.provider.stream(request) as deltas:
             while fold.end is None:
                 events = fold.feed(await deltas.receive())
+                if self.ports.full:
+                    await self.ports.room()
                 if events:
-                    await self.ports.emit(events)
+                    self.ports.emit_nowait(events)
         return fold
 
     async def _act(self, fold: ReplyFold, end: Finished) -> StopReason | None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 import trio
 from attrs import define, field
 
-from term2_acp.domain.events import AgentMessageChunk, AgentThoughtChunk, Event
+from term2_acp.domain.events import AgentMessageChunk, AgentThoughtChunk, Event, Idle
 from term2_acp.domain.turn import Failure
 
 # Entries that may wait before the turn does. A turn's burst (a reply with its calls) fits; a client that
@@ -60,7 +60,7 @@ class Admission:
 
 
 Chunk = AgentMessageChunk | AgentThoughtChunk
-_TEXT = (AgentMessageChunk, AgentThoughtChunk)
+_TEXT: frozenset[type] = frozenset({AgentMessageChunk, AgentThoughtChunk})
 
 
 @define(eq=False)
@@ -89,7 +89,7 @@ class Outbox:
         self._closed = False
         self._taken_at = float("-inf")
         self._pump = trio.lowlevel.ParkingLot()
-        self._full = trio.lowlevel.ParkingLot()
+        self._waiting = trio.lowlevel.ParkingLot()
 
     # -- in ----------------------------------------------------------------------------------------
 
@@ -109,10 +109,15 @@ class Outbox:
         if not waits or self._urgent or self._characters >= TEXT_RUSH or len(self._line) >= LINE_ENTRIES:
             self._pump.unpark()
 
+    @property
+    def full(self) -> bool:
+        """Whether the line is full, and not closed."""
+        return (len(self._line) >= LINE_ENTRIES or self._characters >= LINE_CHARACTERS) and not self._closed
+
     async def room(self) -> None:
         """Wait while the line is full; where there is room, return without a checkpoint."""
-        while not self._closed and (len(self._line) >= LINE_ENTRIES or self._characters >= LINE_CHARACTERS):
-            await self._full.park()
+        while self.full:
+            await self._waiting.park()
 
     async def put(self, events: Sequence[Event]) -> None:
         """Append events, in order, once there is room. Cancelled, none of them was appended.
@@ -133,13 +138,14 @@ class Outbox:
         """Take nothing more. What waits still comes out, and then ``take`` returns nothing."""
         self._closed = True
         self._pump.unpark_all()
-        self._full.unpark_all()
+        self._waiting.unpark_all()
 
     def _append(self, entry: Event | Marker) -> None:
-        if not isinstance(entry, _TEXT):
+        if type(entry) not in _TEXT:
             self._urgent = True
             self._line.append(entry)
             return
+        assert isinstance(entry, AgentMessageChunk | AgentThoughtChunk)
         self._characters += len(entry.text)
         if not self._merge_text or not self._line:
             self._line.append(entry)
@@ -149,7 +155,11 @@ class Outbox:
             if last.first.message_id == entry.message_id and type(last.first) is type(entry):
                 last.parts.append(entry.text)
                 return
-        elif isinstance(last, _TEXT) and last.message_id == entry.message_id and type(last) is type(entry):
+        elif (
+            isinstance(last, AgentMessageChunk | AgentThoughtChunk)
+            and last.message_id == entry.message_id
+            and type(last) is type(entry)
+        ):
             self._line[-1] = _Run(last, [last.text, entry.text])
             return
         self._line.append(entry)
@@ -163,15 +173,17 @@ class Outbox:
         """
         while not self._line and not self._closed:
             await self._pump.park()
-        await self._let_text_gather()
-        # One turn of the loop more: the end of a call and the next reply's calls, say, come in one burst,
-        # and a group that takes both saves a commit and a write.
-        await trio.lowlevel.checkpoint()
+        if not self._urgent:
+            await self._let_text_gather()
+        if not (self._line and isinstance(self._line[-1], Idle)):
+            # One turn of the loop more: the end of a call and the next reply's calls, say, come in one
+            # burst, and a group that takes both saves a commit and a write. Nothing follows an idle.
+            await trio.lowlevel.checkpoint()
         line, self._line = self._line, []
         self._characters = 0
         self._urgent = False
         self._taken_at = trio.current_time()
-        self._full.unpark_all()
+        self._waiting.unpark_all()
         return [entry.whole() if isinstance(entry, _Run) else entry for entry in line]
 
     async def _let_text_gather(self) -> None:

@@ -18,6 +18,11 @@ class Client(Protocol):
         """
         ...
 
+    @property
+    def behind(self) -> bool:
+        """Whether ``ready`` would wait. Asked for each group; the wait is the rare case."""
+        ...
+
     async def ready(self) -> None:
         """Wait until the client has read enough of what was queued; at once when it is gone."""
         ...

@@ -96,9 +96,12 @@ class Pump:
 
     async def _hand_on(self, entries: Sequence[Entry]) -> None:
         """Show the events and reach the markers, in order, once the client has read enough."""
-        if not self._hurried:
+        if self.client.behind and not self._hurried:
             with trio.CancelScope() as self._patience:
                 await self.client.ready()
+        if all(type(entry) in _EVENTS for entry in entries):  # the usual case, and the hot one
+            self.client.show(self.session_id, entries)  # type: ignore[arg-type]
+            return
         run: list[ev.Event] = []
         for entry in entries:
             if not callable(entry):
@@ -169,5 +172,6 @@ def _honest(idle: ev.Idle, failure: Failure) -> list[Entry]:
     return [sentence, ev.Idle(StopReason.ERROR, failure)]
 
 
-# Markers are no events, and what is shown only says what is going on now.
-_KEPT: frozenset[type] = frozenset(ev.Event.__args__) - ev.SHOWN_ONLY
+_EVENTS: frozenset[type] = frozenset(ev.Event.__args__)
+# What is shown only says what is going on now.
+_KEPT = _EVENTS - ev.SHOWN_ONLY

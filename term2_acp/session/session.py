@@ -272,6 +272,11 @@ class Session:
         """See ``agent.ports.TurnPorts``."""
         await self.outbox.room()
 
+    @property
+    def full(self) -> bool:
+        """See ``agent.ports.TurnPorts``."""
+        return self.outbox.full
+
     async def reached(self) -> None:
         """See ``agent.ports.TurnPorts``."""
         await self.outbox.reached()

@@ -80,9 +80,12 @@ class Database:
         """The rows that keep these events. Safe on any thread."""
         return self._codec.to_rows(events)
 
-    def append(self, number: int, rows: Sequence[Row], updated_at: str, title: str | None) -> None:
-        """Add rows to a session's journal. Raises ``UnknownSession``."""
-        if not sessions.touch(self._connection, number, updated_at, title):
+    def append(self, number: int, rows: Sequence[Row], updated_at: str | None, title: str | None) -> None:
+        """Add rows to a session's journal; with ``updated_at`` it was active then.
+
+        Raises ``UnknownSession``, where it has to look.
+        """
+        if updated_at is not None and not sessions.touch(self._connection, number, updated_at, title):
             raise UnknownSession
         journal.append(self._connection, number, rows)
 

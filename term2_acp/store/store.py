@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from term2_acp.domain.events import Event, SessionInfoUpdate
+from term2_acp.domain.events import Event, Idle, SessionInfoUpdate, UserMessage
 from term2_acp.domain.ids import SessionId
 from term2_acp.store.claims import Claim, Locks, open_locks
 from term2_acp.store.errors import CLOSED, StoreFailed
@@ -35,6 +35,9 @@ if TYPE_CHECKING:  # they import sqlite3 and cattrs, which wait for the store to
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# The events by which a session counts as active.
+_ACTIVITY: frozenset[type] = frozenset({UserMessage, Idle, SessionInfoUpdate})
 
 PAGE_SIZE = 50
 """Sessions on one page of the list."""
@@ -128,9 +131,9 @@ class Store:
         """Journal what is to be kept of these events and wait until it is committed.
 
         Events that are only shown are left out, and a run of chunks of one message becomes one row.
-        The session counts as active now, and takes the title of a ``SessionInfoUpdate``. Raises
-        ``StoreFailed``: nothing of these events was kept, those of other sessions were. Cancelled, the
-        events are kept all the same.
+        A session counts as active when a turn of it begins or ends, and takes the title of a
+        ``SessionInfoUpdate``. Raises ``StoreFailed``: nothing of these events was kept, those of other
+        sessions were. Cancelled, the events are kept all the same.
         """
         if self._database is None:
             raise StoreFailed.because(CLOSED)
@@ -139,7 +142,8 @@ class Store:
             await trio.lowlevel.checkpoint()
             return
         title = next((e.title for e in reversed(events) if isinstance(e, SessionInfoUpdate)), None)
-        updated_at = self._clock()
+        # Not at each append: while a turn streams, that would be a page more in every commit.
+        updated_at = self._clock() if any(type(event) in _ACTIVITY for event in events) else None
         known = self._numbers.get(session_id)
 
         def work(database: "Database") -> int:

@@ -94,6 +94,11 @@ class Peer:
         self._reading.cancel()
         self._end()
 
+    @property
+    def behind(self) -> bool:
+        """Whether ``ready`` would wait."""
+        return self._writer.behind
+
     async def ready(self) -> None:
         """Wait while the client has a lot to read; at once when it is gone."""
         await self._writer.ready()

@@ -115,9 +115,14 @@ class Writer:
             trio.lowlevel.remove_instrument(instrument)
             self.flush_nowait()
 
+    @property
+    def behind(self) -> bool:
+        """Whether ``ready`` would wait."""
+        return self.queued - self.written > WRITER_BACKLOG and not self.broken
+
     async def ready(self) -> None:
         """Wait while more than ``WRITER_BACKLOG`` bytes are unsent and the client is there."""
-        while self.queued - self.written > WRITER_BACKLOG and not self.broken:
+        while self.behind:
             await self._lot_ready.park()
 
     async def drained(self) -> None:

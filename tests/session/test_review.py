@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from term2_acp.acp.v2.client import V2Client
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
@@ -210,7 +211,9 @@ async def test_a_title_does_not_hold_the_beginning_of_a_key(tmp_path, autojump_c
         assert "sk-abc" not in info["title"]
 
 
-async def test_cancelling_the_request_of_one_turn_leaves_the_next_alone(tmp_path, autojump_clock):
+async def test_cancelling_the_request_of_one_turn_leaves_the_next_alone(
+    tmp_path, autojump_clock, monkeypatch
+):
     script = """
 [[rules]]
 match = "^wait$"
@@ -227,10 +230,11 @@ steps = [{ text = "Hello." }]
         session = daemon.session(session_id)
         ready = trio.Event()
 
-        async def never():
+        async def never(_client):
             await ready.wait()
 
-        session._client.ready = never
+        monkeypatch.setattr(V2Client, "ready", never)
+        monkeypatch.setattr(V2Client, "behind", True)
         first = await editor.call(
             "session/prompt", {"sessionId": session_id, "prompt": [{"type": "text", "text": "wait"}]}
         )
@@ -252,7 +256,9 @@ steps = [{ text = "Hello." }]
             await second.result()
 
 
-async def test_a_stuck_client_does_not_keep_the_end_of_a_turn_out_of_the_journal(tmp_path, autojump_clock):
+async def test_a_stuck_client_does_not_keep_the_end_of_a_turn_out_of_the_journal(
+    tmp_path, autojump_clock, monkeypatch
+):
     script = """
 [[rules]]
 match = "^go$"
@@ -268,16 +274,17 @@ steps = [{ text = "Hello." }]
         editor = daemon.editor
         await editor.initialize()
         session_id = await editor.new_session(daemon.workspace)
-        session = daemon.session(session_id)
 
-        async def never():
+        async def never(_client):
             await trio.sleep(math.inf)
 
         begun = await editor.begin(session_id, "go")
         await begun.seen("tool_call_update", status="pending")
-        session._client.ready = never
+        monkeypatch.setattr(V2Client, "ready", never)
+        monkeypatch.setattr(V2Client, "behind", True)
         await trio.testing.wait_all_tasks_blocked()
         editor.check_ended_well = lambda: None
+    monkeypatch.undo()
     async with indoors(tmp_path, script) as second:
         await second.editor.initialize()
         start_ = len(second.editor.frames)

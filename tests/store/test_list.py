@@ -9,7 +9,9 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from term2_acp.domain.ids import SessionId
+from term2_acp.domain.content import Text
+from term2_acp.domain.events import UserMessage
+from term2_acp.domain.ids import MessageId, SessionId
 from term2_acp.store import BadCursor, InlineRunner, SessionRecord, Store
 from term2_acp.store.schema import open_database
 
@@ -42,11 +44,11 @@ async def test_last_active_first_in_pages_of_fifty(opened, record, tmp_path):
         assert await pages(store, limit=119) == [expected[:119], expected[119:]]
 
 
-async def test_activity_moves_a_session_to_the_front(opened, record, said, tmp_path):
+async def test_activity_moves_a_session_to_the_front(opened, record, tmp_path):
     async with opened(tmp_path, clock=lambda: at(900)) as store:
         for number in range(3):
             await store.create(record(f"{number}", at=at(number)))
-        await store.append("0", [said("hi")])
+        await store.append("0", [UserMessage(MessageId("m"), (Text("hi"),))])
         assert await pages(store) == [["0", "2", "1"]]
 
 

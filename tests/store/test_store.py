@@ -70,12 +70,13 @@ async def test_sessions_do_not_mix(opened, record, history, said, tmp_path):
             assert sorted(texts) == sorted(f"{name}{number}" for number in range(10))
 
 
-async def test_an_append_makes_the_session_active_and_gives_it_its_title(opened, record, said, tmp_path):
+async def test_a_turn_makes_the_session_active_and_gives_it_its_title(opened, record, said, tmp_path):
     async with opened(tmp_path, clock=lambda: LATER) as store:
         await store.create(record("a"))
         await store.append("a", [Running()])
+        await store.append("a", [said("what is said within a turn")])
         assert await store.find("a") == record("a")
-        await store.append("a", [said("hi")])
+        await store.append("a", [said("hi"), Idle(StopReason.END_TURN)])
         found = await store.find("a")
         assert (found.title, found.updated_at, found.created_at) == (None, LATER, record("a").created_at)
         await store.append("a", [SessionInfoUpdate("first", LATER), SessionInfoUpdate("second", LATER)])

@@ -43,6 +43,11 @@ class Peer(Protocol):
         """Wait until the client has read enough of what was queued; at once when it is gone."""
         ...
 
+    @property
+    def behind(self) -> bool:
+        """Whether ``ready`` would wait."""
+        ...
+
 
 class V2Client:
     """See the module. ``max_frame_bytes`` counts the line feed."""
@@ -67,6 +72,11 @@ class V2Client:
     async def ready(self) -> None:
         """Wait until the client has read enough of what was queued; at once when it is gone."""
         await self._peer.ready()
+
+    @property
+    def behind(self) -> bool:
+        """Whether ``ready`` would wait; see ``session.ports.Client``."""
+        return self._peer.behind
 
     def ask(self, ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
         """Send a permission question now; see ``session.ports.Client``."""
