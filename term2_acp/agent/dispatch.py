@@ -17,7 +17,7 @@ from term2_acp.agent.calls import INTERNAL_RESULT, Call, OpenCalls, new_call
 from term2_acp.agent.gate import Abort, Gate, No
 from term2_acp.agent.ports import TurnPorts, Workers
 from term2_acp.domain import events as ev
-from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
+from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.tools.base import Description, Prepared, Tool, ToolContext, ToolError
 from term2_acp.tools.registry import decode
@@ -148,19 +148,18 @@ class Dispatcher:
         if isinstance(admission, No):
             self._fail(call, admission.reason)
             return not admission.rest_too
-        await self.ports.emit(
-            [
-                ev.ToolCallDispatched(call.tool_call_id),
-                ToolCallUpdate(call.tool_call_id, status=ToolStatus.IN_PROGRESS),
-            ]
-        )
+        dispatched = ev.ToolCallDispatched(call.tool_call_id)
+        began = ev.ToolCallBegan(call.tool_call_id)
+        # Journalled before it acts: after a crash the journal tells what may have happened. A call that only
+        # reads has no effect to tell of, and its record waits for its end.
+        await self.ports.emit([began] if tool.reads_only else [dispatched, began])
         if not tool.reads_only:
-            # Journalled before it acts: after a crash the journal tells what may have happened.
             await self.ports.reached()
         call.dispatched = True
         call.outcome = await tool.run(prepared, self.context)
         # Without a wait: a cancel now finds the call ended, not half ended.
-        self.ports.emit_nowait(self.open_calls.complete(call, call.outcome))
+        ended = self.open_calls.complete(call, call.outcome)
+        self.ports.emit_nowait([dispatched, *ended] if tool.reads_only else ended)
         return True
 
     def _fail(self, call: Call, reason: str) -> None:

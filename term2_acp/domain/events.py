@@ -4,8 +4,8 @@ Events are facts in the order in which they happened. The journal keeps them, a 
 its version of the protocol, and the transcript folds them into what a provider is told. Three groups:
 
 - *Shown and kept*: messages, tool calls, plans, usage, the title, and the idle that ends a turn.
-- *Shown only*: ``Running`` and ``RequiresAction``. They say what is going on now, and nothing is going
-  on when a journal is read.
+- *Shown only*: ``Running``, ``RequiresAction`` and ``ToolCallBegan``. They say what is going on now, and
+  nothing is going on when a journal is read.
 - *Kept only*: the effect records of tool calls and the end of each model reply. They are what the
   transcript needs and a person does not (``KEPT_ONLY``).
 
@@ -32,6 +32,13 @@ class Running:
 @frozen
 class RequiresAction:
     """The turn waits for nothing but answers of the person."""
+
+
+@frozen
+class ToolCallBegan:
+    """A tool call is at work (ACP v2: the status ``in_progress``)."""
+
+    tool_call_id: ToolCallId
 
 
 # -- shown and kept --------------------------------------------------------------------------------
@@ -169,11 +176,12 @@ class ReplyEnded:
     opaque: str | None = None
 
 
-ShownOnly = Running | RequiresAction
+ShownOnly = Running | RequiresAction | ToolCallBegan
 KeptOnly = ToolCallPrepared | ToolCallDispatched | ToolCallSettled | ReplyEnded
 Event = (
     Running
     | RequiresAction
+    | ToolCallBegan
     | Idle
     | UserMessage
     | AgentMessageChunk
@@ -191,5 +199,5 @@ Event = (
     | ReplyEnded
 )
 
-SHOWN_ONLY: frozenset[type] = frozenset({Running, RequiresAction})
+SHOWN_ONLY: frozenset[type] = frozenset({Running, RequiresAction, ToolCallBegan})
 KEPT_ONLY: frozenset[type] = frozenset({ToolCallPrepared, ToolCallDispatched, ToolCallSettled, ReplyEnded})

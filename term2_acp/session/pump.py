@@ -137,7 +137,7 @@ class Pump:
         for entry in entries:
             if isinstance(entry, ToolCallUpdate):
                 words += self._bare_end(entry)
-            elif isinstance(entry, ev.ToolCallSettled):
+            elif isinstance(entry, ev.ToolCallSettled | ev.ToolCallBegan):
                 words += [entry] if entry.tool_call_id not in self._unseen else []
             elif isinstance(entry, ev.ToolCallPrepared):
                 self._unseen.add(entry.tool_call_id)

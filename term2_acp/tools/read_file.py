@@ -21,6 +21,9 @@ from term2_acp.workspace import FileContent, FileText, LineEnd, has_one_line_end
 FirstLine = Annotated[int, msgspec.Meta(ge=1, description="First line, counted from 1. Default: 1.")]
 LastLine = Annotated[int, msgspec.Meta(ge=1, description="Last line, inclusive. Default: the file's last.")]
 
+# Bytes of a file whose lines are cut on the spot: a thread would take longer to start.
+INLINE_BYTES = 32 * 1024
+
 
 class ReadFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What ``read_file`` takes."""
@@ -70,7 +73,10 @@ class ReadFile:
             content = await context.files.load(target)
             if content is None:
                 raise ToolError(f"{target.path} does not exist.")
-            outcome = await context.files.in_thread(lambda: _outcome(target.path, content, first, last))
+            if len(content.data) <= INLINE_BYTES:
+                outcome = _outcome(target.path, content, first, last)
+            else:
+                outcome = await context.files.in_thread(lambda: _outcome(target.path, content, first, last))
         context.files.saw(target, content)
         return outcome
 

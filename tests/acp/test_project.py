@@ -172,6 +172,10 @@ SHOWN = [
             (ToolStatus.CANCELLED, "cancelled"),
         ]
     ),
+    (
+        ev.ToolCallBegan(CALL),
+        {"sessionUpdate": "tool_call_update", "toolCallId": "call_1", "status": "in_progress"},
+    ),
     # Empty content clears; content that is None leaves it, as the row above shows.
     (
         ToolCallUpdate(CALL, content=()),

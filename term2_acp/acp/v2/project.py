@@ -28,7 +28,7 @@ from term2_acp.acp.v2.toolcalls import (
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.plan import PlanEntry
-from term2_acp.domain.toolcall import ToolCallUpdate
+from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
 
 Frames = list[bytes]
 
@@ -133,6 +133,16 @@ class Projection:
         for piece in rest:
             self._content(frames, event.tool_call_id, piece)
 
+    def _tool_call_began(self, frames: Frames, event: ev.ToolCallBegan) -> None:
+        self._update(
+            frames,
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": event.tool_call_id,
+                "status": ToolStatus.IN_PROGRESS.value,
+            },
+        )
+
     def _content_added(self, frames: Frames, event: ev.ToolCallContentAdded) -> None:
         for piece in fit_content(content_to_wire(event.content), self._room):
             self._content(frames, event.tool_call_id, piece)
@@ -223,6 +233,7 @@ _WRITERS: Mapping[type, Callable[[Projection, Frames, Any], None]] = MappingProx
         ev.AgentMessage: Projection._agent_text,
         ev.AgentThought: Projection._agent_text,
         ToolCallUpdate: Projection._tool_call,
+        ev.ToolCallBegan: Projection._tool_call_began,
         ev.ToolCallContentAdded: Projection._content_added,
         ev.PlanUpdate: Projection._plan,
         ev.UsageUpdate: Projection._usage,
