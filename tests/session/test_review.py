@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import tracemalloc
 from contextlib import asynccontextmanager
 
@@ -276,7 +275,7 @@ steps = [{ text = "Hello." }]
         session_id = await editor.new_session(daemon.workspace)
 
         async def never(_client):
-            await trio.sleep(math.inf)
+            await trio.sleep_forever()
 
         begun = await editor.begin(session_id, "go")
         await begun.seen("tool_call_update", status="pending")
