@@ -137,7 +137,7 @@ class OpenCalls:
         for call in list(self._open.values()):
             if call.outcome is not None:
                 events += self.complete(call, call.outcome)
-            elif at_work and call.dispatched:
+            elif at_work and call.dispatched and not call.reads_only:
                 events += self.lose(call)
             elif failure is None:
                 events += self._end_without_effect(call, ToolStatus.CANCELLED, CANCELLED_RESULT)

@@ -120,7 +120,7 @@ class Dispatcher:
         except Exception:
             # The wall between a tool's fault and the turn: logged here, told in one sentence.
             logger.exception("tool %s failed inside", call.made.name)
-            if call.dispatched and not call.reads_only:
+            if call.dispatched and not call.reads_only and self.open_calls.is_open(call):
                 self.ports.emit_nowait(self.open_calls.lose(call))
             else:
                 self._fail(call, INTERNAL_RESULT)
@@ -156,7 +156,10 @@ class Dispatcher:
         if not tool.reads_only:
             await self.ports.reached()
         call.dispatched = True
-        call.outcome = await tool.run(prepared, self.context)
+        outcome = await tool.run(prepared, self.context)
+        if not self.open_calls.is_open(call):
+            return True  # a close has given it up, and has ended it
+        call.outcome = outcome
         # Without a wait: a cancel now finds the call ended, not half ended.
         ended = self.open_calls.complete(call, call.outcome)
         self.ports.emit_nowait([dispatched, *ended] if tool.reads_only else ended)

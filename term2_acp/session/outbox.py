@@ -89,6 +89,7 @@ class Outbox:
         self._closed = False
         self._taken_at = float("-inf")
         self._pump = trio.lowlevel.ParkingLot()
+        self._reaching: set[trio.Event] = set()
         self._waiting = trio.lowlevel.ParkingLot()
 
     # -- in ----------------------------------------------------------------------------------------
@@ -129,10 +130,26 @@ class Outbox:
         self.put_nowait(events)
 
     async def reached(self) -> None:
-        """Wait until everything put before is journalled and handed to the client."""
+        """Wait until everything put before is journalled and handed to the client.
+
+        Returns, too, when the outbox is closed or abandoned, and nobody will hand it on.
+        """
+        if self._closed:
+            await trio.lowlevel.checkpoint()
+            return
         out = trio.Event()
         self.put_nowait([out.set])
-        await out.wait()
+        self._reaching.add(out)
+        try:
+            await out.wait()
+        finally:
+            self._reaching.discard(out)
+
+    def abandon_nowait(self) -> None:
+        """Nobody takes from here any more: let go of those who wait for it."""
+        self.close_nowait()
+        for out in self._reaching:
+            out.set()
 
     def close_nowait(self) -> None:
         """Take nothing more. What waits still comes out, and then ``take`` returns nothing."""

@@ -113,10 +113,14 @@ class Registry:
             raise OtherWorkspace
         live = self._live.get(session_id)
         if live is not None and live.closing:
-            await live.ended.wait()
+            await live.over.wait()
+            if not live.ended.is_set():
+                raise Busy  # its turn was given up, and still has the claim
             live = None
         if live is not None:
             await live.reached()  # what its last turn said is in the journal
+            live = None if live.ended.is_set() else live  # it may have crashed instead
+        if live is not None:
             if replay:
                 await self._read(session_id, client, None)
         else:

@@ -26,7 +26,7 @@ from term2_acp.agent.calls import OpenCalls
 from term2_acp.agent.ports import Workers
 from term2_acp.agent.transcript import Transcript
 from term2_acp.domain import events as ev
-from term2_acp.domain.content import ContentBlock, Text
+from term2_acp.domain.content import ContentBlock
 from term2_acp.domain.ids import MessageId, new_message_id
 from term2_acp.domain.permission import Answer, Ask
 from term2_acp.domain.turn import Failure, StopReason
@@ -38,9 +38,10 @@ from term2_acp.session.ports import Client
 from term2_acp.session.pump import Pump
 from term2_acp.session.redaction import redacted
 from term2_acp.session.state import Activity, State
+from term2_acp.session.title import name
 from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn
 from term2_acp.session.workbench import run_turn
-from term2_acp.store import SessionRecord, now
+from term2_acp.store import SessionRecord
 from term2_acp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -51,8 +52,6 @@ SETTLE_S = 4.0
 
 # How long a close then waits for the idle that it put itself to be journalled and shown.
 LAST_WORDS_S = 0.3
-
-TITLE_CHARACTERS = 80
 
 
 class Busy(Exception):
@@ -85,6 +84,7 @@ class Session:
         self._pump = Pump(record.session_id, self.outbox, parts.store, client)
         self.activity = Activity(lambda event: self.outbox.put_nowait([event]))
         self.ended = trio.Event()
+        self.over = trio.Event()  # it has ended, or a close has given its turn up
         self.opening = False
         self.closing = False
         self._client = client
@@ -99,23 +99,29 @@ class Session:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Live until ``close``. Cancelled from outside, it ends at once and drains nothing.
 
-        However it ends, a prompt that waits for its response gets one.
+        However it ends, a prompt that waits for its response gets one. A crash between the commit and the
+        response refuses a prompt that is kept: a replay then shows it, and that it was interrupted.
         """
         try:
             with self._life:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._pump.run)
-                    async with trio.open_nursery() as work:
-                        self._work = work
-                        task_status.started()
-                        await _until_closed()
+                    try:
+                        async with trio.open_nursery() as work:
+                            self._work = work
+                            task_status.started()
+                            await _until_closed()
+                    finally:
+                        self._work = None  # what is read from here on is not admitted
                     self.outbox.close_nowait()
         finally:
             self.broker.close_nowait()
             self.access.reset()
             if self._unanswered is not None:
                 self._unanswered(INTERNAL_FAILURE)
+            self.outbox.abandon_nowait()
             self.ended.set()
+            self.over.set()
 
     @property
     def running(self) -> bool:
@@ -156,11 +162,12 @@ class Session:
             # What did not give way to one cancel will not to another: nobody waits for it any longer, and
             # whatever it still says is nobody's.
             self._settle(turn, StopReason.CANCELLED, at_work=True)
+            self.over.set()
             with trio.move_on_after(LAST_WORDS_S):
                 await self.outbox.reached()
             raise CloseFailed
-        await self.ended.wait()
-        if turn is not None and turn.internal_fault:
+        await self.over.wait()
+        if not self.ended.is_set() or (turn is not None and turn.internal_fault):
             raise CloseFailed
 
     # -- the turn ----------------------------------------------------------------------------------
@@ -180,7 +187,12 @@ class Session:
         """
         if self.running or self.opening or self._work is None:
             raise Busy
-        turn = self._turn = OpenTurn(new_message_id())
+        turn = OpenTurn(new_message_id())
+        try:
+            self._work.start_soon(self._run_turn, turn)  # it begins when the reader is done here
+        except RuntimeError:
+            raise Busy from None  # its nursery is being left: the session has crashed and ends
+        self._turn = turn
         before = self.transcript.mark(), self.title
 
         def answered() -> None:
@@ -189,6 +201,7 @@ class Session:
 
         def refused(failure: Failure) -> None:
             self._unanswered = None
+            turn.refused = True
             turn.scope.cancel()
             mark, self.title = before  # no later prompt has built on it: none is admitted before the answer
             self.transcript.rewind(mark)
@@ -198,8 +211,8 @@ class Session:
 
         self.activity.begin(over=lambda: turn.scope.cancel_called)
         self.outbox.put_nowait([Admission(answered, refused, turn.fail)])
-        self.emit_nowait([ev.UserMessage(turn.message_id, content), *self._name(content)])
-        self._work.start_soon(self._run_turn, turn)
+        self.title, named = name(self.title, content, self.parts.redactor)
+        self.emit_nowait([ev.UserMessage(turn.message_id, content), *named])
         return turn
 
     def cancel_nowait(self) -> None:
@@ -232,24 +245,13 @@ class Session:
             self.emit_nowait([*events, ev.Idle(reason, failure)])
         except Closed:
             logger.warning("a turn settled after its session was closed")
+        if turn.refused:
+            self.files.forget_reads_nowait()  # what it read is in no history
         self.answers.settle()
         self.broker.revise_nowait()
         self.activity.end()
         self._turn = None
         turn.settled.set()
-
-    def _name(self, content: tuple[ContentBlock, ...]) -> list[ev.Event]:
-        """The title, from the first prompt."""
-        if self.title is not None:
-            return []
-        text = " ".join(block.text if isinstance(block, Text) else block.name for block in content)
-        # Redacted before it is cut: half a key is no key that anyone would find again. Of a prompt of
-        # megabytes only as many words are divided as can be shown.
-        words = " ".join(self.parts.redactor.redact(text).split(maxsplit=TITLE_CHARACTERS)[:TITLE_CHARACTERS])
-        if not words:
-            return []
-        self.title = words if len(words) <= TITLE_CHARACTERS else words[: TITLE_CHARACTERS - 1].rstrip() + "…"
-        return [ev.SessionInfoUpdate(self.title, now())]
 
     # -- ports of the turn -------------------------------------------------------------------------
 
@@ -265,6 +267,8 @@ class Session:
         if self.parts.redactor:
             events = [redacted(event, self.parts.redactor) for event in events]
         self.outbox.put_nowait(events)
+        if self._turn.refused:
+            return  # its cancel may not have reached its task yet; the pump lets none of this through
         for event in events:
             self.transcript.apply(event)
 

@@ -29,7 +29,7 @@ class OpenTurn:
 
     ``scope`` is the only thing that decides whether its work goes on: ``session/cancel`` cancels it and
     does nothing else. ``failure`` is set when the turn cannot go on; ``settled`` when its idle is in the
-    outbox.
+    outbox. ``refused`` is set when its prompt could not be kept: what it still says is told to nobody.
     """
 
     message_id: MessageId
@@ -37,6 +37,7 @@ class OpenTurn:
     settled: trio.Event = field(factory=trio.Event)
     failure: Failure | None = None
     internal_fault: bool = False
+    refused: bool = False
 
     def fail(self, failure: Failure) -> None:
         """Something outside the turn's task (the journal) makes it impossible to go on."""

@@ -167,6 +167,10 @@ class Workspace:
         note = f"\n[{left_out:,} more characters are left out]"
         return found.text if left_out <= 0 else found.text[:limit] + note
 
+    def forget_reads_nowait(self) -> None:
+        """Forget what the model has seen: it is in no history any more, so each file is to be read again."""
+        self._seen.clear()
+
     def require_seen(self, target: Target, content: FileContent) -> None:
         """Refuse an edit of a file whose present content the model has not seen.
 
