@@ -31,8 +31,3 @@ def new_message_id() -> MessageId:
 def new_tool_call_id() -> ToolCallId:
     """A fresh tool-call id, unique in its session."""
     return ToolCallId(f"call_{secrets.token_hex(_ID_BYTES)}")
-
-
-def new_plan_id() -> PlanId:
-    """A fresh plan id, unique in its session."""
-    return PlanId(f"plan_{secrets.token_hex(_ID_BYTES)}")

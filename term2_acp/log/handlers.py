@@ -11,6 +11,7 @@ import os
 import select
 import stat
 import time
+from abc import ABC, abstractmethod
 from itertools import pairwise
 from typing import Any, TextIO
 
@@ -47,7 +48,7 @@ class LineFormatter(logging.Formatter):
         return self._redactor.redact_log(text).translate(_CONTROLS)
 
 
-class _LineHandler(logging.Handler):
+class _LineHandler(logging.Handler, ABC):
     """Formats a record into bytes and hands them to ``write_line``; whatever fails, nothing is said."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -57,9 +58,9 @@ class _LineHandler(logging.Handler):
         except Exception:  # noqa: BLE001 - the one wall without words: it is the words that failed
             self.handleError(record)
 
+    @abstractmethod
     def write_line(self, line: bytes) -> None:
         """Write one line. May raise ``OSError``."""
-        raise NotImplementedError
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
         """Say nothing: the place where it would be said is the one that failed."""

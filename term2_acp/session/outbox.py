@@ -5,8 +5,8 @@ called when everything before it is journalled and handed to the client: the ans
 permission question, a turn's own wait. That is how "response before the first update", "tool call before
 its ask", "journalled before it runs" and "every update before the idle" hold by construction.
 
-Two ways in. ``put_nowait`` is for what must not wait and is bounded in number: admission, markers, last
-statuses, the idle. ``put`` is for the work inside a turn, and waits while the line is full.
+One way in, which never waits: ``put_nowait``. What is bounded in number (admission, markers, last statuses,
+the idle) just uses it; the work inside a turn waits for ``room`` before it.
 
 Text is most of the traffic, and each piece is small:
 
@@ -17,7 +17,7 @@ Text is most of the traffic, and each piece is small:
   person sees no difference.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import trio
 from attrs import define, field
@@ -119,15 +119,6 @@ class Outbox:
         """Wait while the line is full; where there is room, return without a checkpoint."""
         while self.full:
             await self._waiting.park()
-
-    async def put(self, events: Sequence[Event]) -> None:
-        """Append events, in order, once there is room. Cancelled, none of them was appended.
-
-        Raises:
-            Closed: the session is closing.
-        """
-        await self.room()
-        self.put_nowait(events)
 
     async def reached(self) -> None:
         """Wait until everything put before is journalled and handed to the client.

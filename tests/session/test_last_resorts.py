@@ -182,3 +182,20 @@ steps = [{ text = "ok" }]
         turn = await daemon.editor.prompt(session_id, "edit")
         assert [shown["status"] for shown in turn.calls.values()] == ["failed"]
         assert path.read_text() == "x\n"
+
+
+async def test_a_prompt_whose_row_is_never_written_is_answered_at_the_shutdown(tmp_path, autojump_clock):
+    async with indoors(tmp_path, HI) as daemon:
+        await daemon.editor.initialize()
+        session_id = await daemon.editor.new_session(daemon.workspace)
+        session = daemon.session(session_id)
+        fails_at(session.parts.store, trio.Event())  # nobody ever sets it: a store that is locked for good
+        call = await daemon.editor.call("session/prompt", {"sessionId": session_id, **GO})
+        await trio.testing.wait_all_tasks_blocked()
+        assert not call.answered
+        begun = trio.current_time()
+    with pytest.raises(Refused, match="-32603"):
+        await call.result()
+    assert session.ended.is_set()
+    assert trio.current_time() - begun < 10
+    assert daemon.editor.updates(session_id) == []

@@ -55,7 +55,6 @@ def session_list(door: "Door", call: Call) -> Work:
 
     async def work() -> Any:
         cwd = None if params.cwd is None else canonical(params.cwd)
-        door.core.registry_nowait()
         with named():
             store = await door.core.store()
             page = await store.page(cwd, params.cursor)
