@@ -27,8 +27,8 @@ $(STAMP): pyproject.toml requirements.lock
 demo: setup  ## hold a real ACP conversation with the embedded model and print it
 	@$(RUN) scripts/demo.py
 
-test: setup  ## run the test suite
-	@$(RUN) -m pytest
+test: setup  ## run the test suite, on every core
+	@$(RUN) -m pytest -n auto --dist worksteal
 
 check: lint types architecture test  ## everything that must pass before a commit
 

@@ -59,6 +59,35 @@ PROTECTED_NAMES = (
 )
 """Names that ask before they are changed, at any depth; a final slash marks a folder."""
 
+GIT_FOLDER = ".git/"
+"""The protected name of which a command may change most: a commit must work."""
+
+GIT_PARTS = (
+    # Names programs by the dozen: aliases, filters, pagers, `core.fsmonitor`, `core.hooksPath`.
+    "config",
+    # The same for one worktree, read where `config` turns it on.
+    "config.worktree",
+    # Says where else the two above and the hooks are taken from.
+    "commondir",
+    "hooks",
+)
+"""What git executes or believes in a folder of its own, be it ``.git``, bare, or named by a ``.git`` file.
+
+All else there is data to git. ``info/attributes`` only chooses among the programs that ``config`` names, and
+a ``.gitattributes`` in any folder can do that too; alternates, ``HEAD``, refs and the index name objects; a
+URL in the old ``remotes`` and ``branches`` runs nothing.
+"""
+
+GIT_SCRIPTS = ("rebase-merge/git-rebase-todo", "rebase-merge/strategy", "sequencer/opts")
+"""What git executes when its user goes on with what was begun: ``exec`` lines of a rebase, and the program
+that is named as the strategy.
+
+Git rewrites them at each step, so a command may as well; that they appeared or changed is said.
+"""
+
+GIT_INNER = ("modules", "worktrees")
+"""Folders in a ``.git`` folder that hold further ones, for submodules (at any depth) and for worktrees."""
+
 HIDDEN_PATHS = (
     ".ssh",
     ".aws",
@@ -93,6 +122,22 @@ OWN_CODE = "term2's own code"
 _FEW_FOLDERS = 16
 
 _FOLDED_NAMES = tuple((f"/{name.rstrip('/').lower()}/", name) for name in PROTECTED_NAMES)
+
+# By the last part of a protected name: what stands before that, and the name.
+_BY_LAST_PART = {
+    last: tuple(
+        (whole[: -len(last) - 2], name) for whole, name in _FOLDED_NAMES if whole.endswith(f"/{last}/")
+    )
+    for last in {whole.split("/")[-2] for whole, _name in _FOLDED_NAMES}
+}
+
+# By the first part of a protected name that has several: what stands after that.
+_BY_FIRST_PART = {
+    first: tuple(
+        whole[len(first) + 2 : -1] for whole, _name in _FOLDED_NAMES if whole.startswith(f"/{first}/")
+    )
+    for first in {whole.split("/")[1] for whole, _name in _FOLDED_NAMES if whole.count("/") > 2}
+}
 
 
 @frozen
@@ -134,6 +179,23 @@ def guard_of(
     folded = _fold(path)
     hidden = _hidden(folded, home) or _own_files(folded, home, own_paths)
     return hidden or _protected(folded) or (OWN_CODE if _below_any(own_code, folded) is not None else None)
+
+
+def protected_at(folder: str, name: str) -> str | None:
+    """The protected name that ``name`` in ``folder`` is itself, and not only lies below; or None.
+
+    Quick where it is none: a walk asks for every name that it finds.
+    """
+    rows = _BY_LAST_PART.get(_fold(name))
+    if rows is None:
+        return None
+    before = _fold(folder)
+    return next((guard for parts, guard in rows if before.endswith(parts)), None)
+
+
+def protected_below(name: str) -> tuple[str, ...]:
+    """What makes a protected name together with ``name``: ``workflows`` for ``.github``."""
+    return _BY_FIRST_PART.get(_fold(name), ())
 
 
 @functools.lru_cache(maxsize=_FEW_FOLDERS)
