@@ -104,11 +104,13 @@ class Transcript:
             self._speaking().parts.append(event.text)
 
     def _on_prepared(self, event: ev.ToolCallPrepared) -> None:
-        self._speaking().calls.append(CallMade(event.tool_call_id, event.name, event.arguments))
+        if event.parent is None:  # a call that a program made is no part of what the model said
+            self._speaking().calls.append(CallMade(event.tool_call_id, event.name, event.arguments))
 
     def _on_settled(self, event: ev.ToolCallSettled) -> None:
         if self._reply is not None:
-            self._reply.results[event.tool_call_id] = (event.result, event.effect is not Effect.COMMITTED)
+            failed = event.failed or event.effect is not Effect.COMMITTED
+            self._reply.results[event.tool_call_id] = (event.result, failed)
 
     def _on_reply_ended(self, event: ev.ReplyEnded) -> None:
         reply = self._speaking()

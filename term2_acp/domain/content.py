@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from attrs import frozen
 
+from term2_acp.domain.ids import TerminalId
+
 
 @frozen
 class Text:
@@ -60,4 +62,11 @@ class Diff:
     patch: str | None = None
 
 
-ToolContent = Text | Diff
+@frozen
+class Terminal:
+    """The place of a command's terminal in a tool call; what it shows comes as events of its own."""
+
+    terminal_id: TerminalId
+
+
+ToolContent = Text | Diff | Terminal

@@ -3,7 +3,7 @@
 Events are facts in the order in which they happened. The journal keeps them, a door projects them to
 its version of the protocol, and the transcript folds them into what a provider is told. Three groups:
 
-- *Shown and kept*: messages, tool calls, plans, usage, the title, and the idle that ends a turn.
+- *Shown and kept*: messages, tool calls, terminals, plans, usage, the title, and the idle that ends a turn.
 - *Shown only*: ``Running``, ``RequiresAction`` and ``ToolCallBegan``. They say what is going on now, and
   nothing is going on when a journal is read.
 - *Kept only*: the effect records of tool calls and the end of each model reply. They are what the
@@ -16,7 +16,7 @@ creates the message or tool call.
 from attrs import frozen
 
 from term2_acp.domain.content import ContentBlock, ToolContent
-from term2_acp.domain.ids import MessageId, PlanId, ToolCallId
+from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
 from term2_acp.domain.plan import PlanEntry
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason
@@ -106,6 +106,38 @@ class ToolCallContentAdded:
 
 
 @frozen
+class ExitStatus:
+    """How a command ended: with a code that is not negative, or by a signal (``SIGKILL``)."""
+
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+@frozen
+class TerminalUpdate:
+    """An upsert of one display terminal: None leaves a field as it was (ACP v2: terminal_update).
+
+    The first one for an id carries the command and its absolute working directory, which never change.
+    ``output`` replaces everything shown so far. With ``exit_status`` the command is over, and its whole
+    process tree is gone.
+    """
+
+    terminal_id: TerminalId
+    command: str | None = None
+    cwd: str | None = None
+    output: bytes | None = None
+    exit_status: ExitStatus | None = None
+
+
+@frozen
+class TerminalOutput:
+    """Bytes that a command wrote, appended to its terminal; a character may be split between two."""
+
+    terminal_id: TerminalId
+    data: bytes
+
+
+@frozen
 class PlanUpdate:
     """The plan, whole."""
 
@@ -137,7 +169,8 @@ class ToolCallPrepared:
     """The model asked for a tool. ``arguments`` is the JSON text exactly as the model wrote it.
 
     ``provider_call_id`` is the provider's own id for the call (it may be empty or repeated; it is
-    never shown). ``digest`` is the SHA-256 of the tool's name and arguments, in hex.
+    never shown). ``digest`` is the SHA-256 of the tool's name and arguments, in hex. ``parent`` is the call
+    in whose program this one was made: the model did not ask for it by itself, and is not told of it.
     """
 
     tool_call_id: ToolCallId
@@ -145,6 +178,7 @@ class ToolCallPrepared:
     arguments: str
     provider_call_id: str
     digest: str
+    parent: ToolCallId | None = None
 
 
 @frozen
@@ -156,11 +190,15 @@ class ToolCallDispatched:
 
 @frozen
 class ToolCallSettled:
-    """The call is over. ``result`` is the text that the model is given as its result."""
+    """The call is over. ``result`` is the text that the model is given as its result.
+
+    ``failed``: it ran and is no success all the same (a program that was stopped at its time limit).
+    """
 
     tool_call_id: ToolCallId
     effect: Effect
     result: str
+    failed: bool = False
 
 
 @frozen
@@ -190,6 +228,8 @@ Event = (
     | AgentThought
     | ToolCallUpdate
     | ToolCallContentAdded
+    | TerminalUpdate
+    | TerminalOutput
     | PlanUpdate
     | UsageUpdate
     | SessionInfoUpdate

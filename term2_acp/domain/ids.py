@@ -12,6 +12,7 @@ SessionId = NewType("SessionId", str)
 MessageId = NewType("MessageId", str)
 ToolCallId = NewType("ToolCallId", str)
 PlanId = NewType("PlanId", str)
+TerminalId = NewType("TerminalId", str)
 
 # 80 bits: ten thousand sessions of a hundred thousand ids meet with a chance below 1e-5, and a
 # session needs its ids unique within itself only.
@@ -31,3 +32,8 @@ def new_message_id() -> MessageId:
 def new_tool_call_id() -> ToolCallId:
     """A fresh tool-call id, unique in its session."""
     return ToolCallId(f"call_{secrets.token_hex(_ID_BYTES)}")
+
+
+def new_terminal_id() -> TerminalId:
+    """A fresh terminal id, unique in its session and never used twice."""
+    return TerminalId(f"term_{secrets.token_hex(_ID_BYTES)}")

@@ -20,14 +20,15 @@ class Access(StrEnum):
     READ = "read"
     SEARCH = "search"  # reading, of a folder and all below it
     EDIT = "edit"
-    OTHER = "other"  # anything that has no file as its target
+    COMMAND = "command"  # a command or a program in the sandbox; it has no file as its target
+    OTHER = "other"  # anything else that has no file as its target
 
 
 @frozen
 class Action:
     """One thing a tool call wants to do, with its real target.
 
-    ``target`` is the file or (``search``) the folder; it is None for ``other`` alone, where
+    ``target`` is the file or (``search``) the folder; it is None for ``command`` and ``other``, where
     ``description`` says what is done.
     """
 

@@ -54,7 +54,8 @@ class Location:
 class ToolCallUpdate:
     """An upsert of one tool call: None leaves a field as it was; the first one for an id creates it.
 
-    ``content`` replaces the whole content. ``raw_input`` and ``raw_output`` are JSON values.
+    ``content`` replaces the whole content. ``raw_input`` and ``raw_output`` are JSON values. ``parent`` is
+    the call in whose program this one was made.
     """
 
     tool_call_id: ToolCallId
@@ -66,6 +67,7 @@ class ToolCallUpdate:
     locations: tuple[Location, ...] | None = None
     raw_input: Mapping[str, Any] | None = None
     raw_output: Any | None = None
+    parent: ToolCallId | None = None
 
 
 class Effect(StrEnum):

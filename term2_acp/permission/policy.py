@@ -9,6 +9,7 @@ read, search                 hidden path         ask each time: approve, reject
 edit                         inside              allow; ask (approve, reject) where every edit asks
 edit                         outside             ask: allow-once, the two session choices, deny
 edit                         guarded, anywhere   ask each time: allow-once, deny
+command                      in the sandbox      allow; ask (approve, reject) where every edit asks
 other                        no file             ask: approve, reject
 ===========================  ==================  ====================================================
 
@@ -57,13 +58,14 @@ Decision = Allow | AskPerson | Deny
 _APPROVE = (Choice.APPROVE, Choice.REJECT)
 _ONCE = (Choice.ALLOW_ONCE, Choice.DENY)
 _EDIT_SESSION = (Choice.ALLOW_EDIT_FILE_SESSION, Choice.ALLOW_EDIT_FOLDER_SESSION)
+_WITHOUT_FILE = frozenset({Access.COMMAND, Access.OTHER})
 _FOLDER_CHOICES = frozenset({Choice.ALLOW_FOLDER_SESSION, Choice.ALLOW_EDIT_FOLDER_SESSION})
 
 
 def decide(
     actions: Sequence[Action], access: SessionAccess, *, ground: Ground, asks_for_edits: bool
 ) -> Decision:
-    """Decide about one call. ``asks_for_edits`` is a provider's: under it every edit asks."""
+    """Decide about one call. ``asks_for_edits`` is a provider's: under it every edit and command asks."""
     if not all(_is_whole(action) for action in actions):
         return Deny("This call does not say which file it is about, so it is refused.")
     asking = [
@@ -78,7 +80,7 @@ def decide(
 
 def _is_whole(action: Action) -> bool:
     """An action about a file has a target, and one about no file has none."""
-    if action.access is Access.OTHER:
+    if action.access in _WITHOUT_FILE:
         return action.target is None
     return action.target is not None and action.target.path.startswith("/")
 
@@ -86,6 +88,8 @@ def _is_whole(action: Action) -> bool:
 def _choices(action: Action, access: SessionAccess, *, asks_for_edits: bool) -> tuple[Choice, ...]:
     """The row of the table for one action; nothing when it is allowed."""
     target = action.target
+    if action.access is Access.COMMAND:
+        return _APPROVE if asks_for_edits else ()
     if target is None:
         return _APPROVE
     if action.access is Access.EDIT:

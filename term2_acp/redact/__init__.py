@@ -8,6 +8,6 @@ Two strengths, for two readers:
   is asked must see what runs, and a journal must hold what was said.
 """
 
-from term2_acp.redact.redactor import PLACEHOLDER, Redactor, StreamRedactor
+from term2_acp.redact.redactor import PLACEHOLDER, ByteStreamRedactor, Redactor, StreamRedactor
 
-__all__ = ["PLACEHOLDER", "Redactor", "StreamRedactor"]
+__all__ = ["PLACEHOLDER", "ByteStreamRedactor", "Redactor", "StreamRedactor"]

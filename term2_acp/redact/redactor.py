@@ -95,6 +95,15 @@ class Redactor:
         """The text with every known key replaced by ``[redacted]``, also one of which the end is cut off."""
         return self.redact_cut(self.redact_whole(text))
 
+    def redact_bytes(self, data: bytes) -> bytes:
+        """``redact`` for bytes that hold UTF-8 and whatever else."""
+        return self._of_bytes.redact(data.decode("latin-1")).encode("latin-1") if self else data
+
+    @functools.cached_property
+    def _of_bytes(self) -> "Redactor":
+        """The same keys as the text that their bytes make when each byte is taken for a character."""
+        return Redactor(secret.encode(errors="surrogateescape").decode("latin-1") for secret in self._secrets)
+
     def redact_whole(self, text: str) -> str:
         """The text with every known key that stands in it whole replaced."""
         for secret in self._secrets:
@@ -161,6 +170,23 @@ class StreamRedactor:
         """What was held back and turned out to be no whole key."""
         held, self._held = self._held, ""
         return self._redactor.redact_cut(held)
+
+
+class ByteStreamRedactor:
+    """``StreamRedactor`` for bytes: for what a command writes, which may be no text at all."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._stream = StreamRedactor(redactor._of_bytes) if redactor else None
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be handed on now. At once, and the same object, when there are no keys."""
+        if self._stream is None:
+            return data
+        return self._stream.feed(data.decode("latin-1")).encode("latin-1")
+
+    def flush(self) -> bytes:
+        """What was held back and turned out to be no whole key."""
+        return self._stream.flush().encode("latin-1") if self._stream is not None else b""
 
 
 def _without_beginnings(text: str, secret: str, beginning: str) -> str:

@@ -20,6 +20,8 @@ def redacted(value: Any, redactor: Redactor) -> Any:
         return value
     if isinstance(value, str):
         return redactor.redact(value)
+    if isinstance(value, bytes):
+        return redactor.redact_bytes(value)
     if attrs.has(type(value)):
         return _instance(value, redactor)
     if isinstance(value, Mapping):

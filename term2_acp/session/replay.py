@@ -2,7 +2,8 @@
 
 Events come in, in the order of the journal, and what can be shown comes out, in the order in which each
 thing first appeared. Memory is bounded by what is open at one time: a message ends where the next thing
-begins, a tool call at its final status, and everything at the idle of its turn.
+begins, a tool call at its final status, a terminal at its exit status, and everything at the idle of its
+turn. A terminal is shown as one snapshot; what may be shown of one is bounded where it is made.
 
 Nothing stays open: a call that never settled is shown failed, with the word ``outcome_unknown``, and a turn
 without an idle is followed by a sentence that says it was interrupted. Neither is written back.
@@ -16,7 +17,7 @@ from attrs import define, field
 
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text, ToolContent
-from term2_acp.domain.ids import MessageId, ToolCallId
+from term2_acp.domain.ids import MessageId, TerminalId, ToolCallId
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolStatus
 
 INTERRUPTED = "term2 stopped during this turn; what came after this point is lost."
@@ -58,12 +59,38 @@ class _Call:
         )
 
 
+@define(eq=False)
+class _Terminal:
+    """A command's terminal, shown again as one snapshot. One that never ended did so with term2."""
+
+    shown: ev.TerminalUpdate
+    parts: list[bytes] = field(factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return self.shown.exit_status is not None
+
+    def update(self, event: ev.TerminalUpdate) -> None:
+        if event.output is not None:
+            self.parts = [event.output]
+        given = attrs.asdict(event, recurse=False, filter=lambda _, value: value is not None)
+        self.shown = attrs.evolve(self.shown, **given)
+
+    def whole(self) -> ev.Event:
+        ended = self.shown.exit_status or ev.ExitStatus()
+        return attrs.evolve(self.shown, output=b"".join(self.parts), exit_status=ended)
+
+
+_Open = _Message | _Call | _Terminal
+
+
 class Replay:
     """The fold. ``feed`` takes events as they are read; ``end`` closes what the journal left open."""
 
     def __init__(self) -> None:
-        self._line: deque[_Message | _Call | ev.Event] = deque()
+        self._line: deque[_Open | ev.Event] = deque()
         self._calls: dict[ToolCallId, _Call] = {}
+        self._terminals: dict[TerminalId, _Terminal] = {}
         self._ended: set[ToolCallId] = set()
         self._in_turn: MessageId | None = None
 
@@ -90,6 +117,12 @@ class Replay:
             call = self._calls.get(event.tool_call_id)
             if call is not None:
                 call.content.append(event.content)
+        elif isinstance(event, ev.TerminalUpdate):
+            self._terminal(event)
+        elif isinstance(event, ev.TerminalOutput):
+            terminal = self._terminals.get(event.terminal_id)
+            if terminal is not None and not terminal.complete:
+                terminal.parts.append(event.data)
         elif isinstance(event, ev.Idle):
             self._in_turn = None
             shown += self._close_turn()
@@ -127,6 +160,17 @@ class Replay:
         if call.complete:
             self._ended.add(event.tool_call_id)
 
+    def _terminal(self, event: ev.TerminalUpdate) -> None:
+        terminal = self._terminals.get(event.terminal_id)
+        if terminal is None:
+            if event.command is None:
+                return  # its beginning is lost with a damaged row
+            self._end_message()
+            terminal = self._terminals[event.terminal_id] = _Terminal(ev.TerminalUpdate(event.terminal_id))
+            self._line.append(terminal)
+        if not terminal.complete:
+            terminal.update(event)
+
     def _end_message(self) -> None:
         if self._line and isinstance(self._line[-1], _Message):
             self._line[-1].complete = True
@@ -135,7 +179,7 @@ class Replay:
         """What stands at the head of the line and can change no more."""
         while self._line:
             head = self._line[0]
-            if isinstance(head, _Message | _Call):
+            if isinstance(head, _Open):
                 if not head.complete:
                     return
                 self._forget(head)
@@ -148,12 +192,13 @@ class Replay:
         shown: list[ev.Event] = []
         while self._line:
             head = self._line.popleft()
-            if isinstance(head, _Message | _Call):
+            if isinstance(head, _Open):
                 self._forget(head)
                 shown.append(head.whole())
             else:
                 shown.append(head)
         self._calls.clear()
+        self._terminals.clear()
         self._ended.clear()
         if self._in_turn is not None:
             # An id of its own that is the same at every replay.
@@ -162,6 +207,6 @@ class Replay:
             self._in_turn = None
         return shown
 
-    def _forget(self, head: "_Message | _Call") -> None:
+    def _forget(self, head: _Open) -> None:
         if isinstance(head, _Call):
             self._calls.pop(head.shown.tool_call_id, None)

@@ -23,7 +23,7 @@ import msgspec
 from attrs import frozen
 from cattrs.strategies import configure_tagged_union
 
-from term2_acp.domain.content import ContentBlock, Diff, ResourceLink, Text, ToolContent
+from term2_acp.domain.content import ContentBlock, Diff, ResourceLink, Terminal, Text, ToolContent
 from term2_acp.domain.events import (
     SHOWN_ONLY,
     AgentMessage,
@@ -35,6 +35,8 @@ from term2_acp.domain.events import (
     PlanUpdate,
     ReplyEnded,
     SessionInfoUpdate,
+    TerminalOutput,
+    TerminalUpdate,
     ToolCallContentAdded,
     ToolCallDispatched,
     ToolCallPrepared,
@@ -59,6 +61,8 @@ _KINDS: dict[str, type] = {
     "agent_thought": AgentThought,
     "tool_call_update": ToolCallUpdate,
     "tool_call_content_added": ToolCallContentAdded,
+    "terminal_update": TerminalUpdate,
+    "terminal_output": TerminalOutput,
     "plan_update": PlanUpdate,
     "usage_update": UsageUpdate,
     "session_info_update": SessionInfoUpdate,
@@ -68,7 +72,7 @@ _KINDS: dict[str, type] = {
     "reply_ended": ReplyEnded,
 }
 
-_CONTENT_TAGS = {Text: "text", ResourceLink: "resource_link", Diff: "diff"}
+_CONTENT_TAGS = {Text: "text", ResourceLink: "resource_link", Diff: "diff", Terminal: "terminal"}
 
 # What decoding and structuring raise for a body that does not fit.
 _MISFITS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)

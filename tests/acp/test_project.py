@@ -1,6 +1,7 @@
 """The projection: each event as the whole frame it becomes, held to the published schemas; and the bound of
 a frame, tried with a small one, under which no character is lost."""
 
+import base64
 import hashlib
 import json
 import typing
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from term2_acp.acp.v2.fit import MAX_FRAME_BYTES, whole_characters
 from term2_acp.acp.v2.project import Projection
 from term2_acp.domain import events as ev
-from term2_acp.domain.content import Change, Diff, Operation, ResourceLink, Text
-from term2_acp.domain.ids import MessageId, PlanId, SessionId, ToolCallId
+from term2_acp.domain.content import Change, Diff, Operation, ResourceLink, Terminal, Text
+from term2_acp.domain.ids import MessageId, PlanId, SessionId, TerminalId, ToolCallId
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
 from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
@@ -21,6 +22,7 @@ from tests.kit.schema import Gate
 
 MSG = MessageId("msg_1")
 CALL = ToolCallId("call_1")
+TERM = TerminalId("term_1")
 SMALL = 4096
 
 DIFF = Diff(
@@ -217,6 +219,41 @@ SHOWN = [
             },
         },
     ),
+    (
+        ToolCallUpdate(CALL, content=(Terminal(TERM),), parent=ToolCallId("call_0")),
+        {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": "call_1",
+            "content": [{"type": "terminal", "terminalId": "term_1"}],
+            "_meta": {"term2": {"parentToolCallId": "call_0"}},
+        },
+    ),
+    (
+        ev.TerminalUpdate(TERM, "make test", "/w"),
+        {
+            "sessionUpdate": "terminal_update",
+            "terminalId": "term_1",
+            "command": "make test",
+            "cwd": "/w",
+        },
+    ),
+    (
+        ev.TerminalUpdate(TERM, output=b"\xff\n", exit_status=ev.ExitStatus(0)),
+        {
+            "sessionUpdate": "terminal_update",
+            "terminalId": "term_1",
+            "output": {"data": "/wo="},
+            "exitStatus": {"exitCode": 0},
+        },
+    ),
+    (
+        ev.TerminalUpdate(TERM, exit_status=ev.ExitStatus(None, "SIGKILL")),
+        {"sessionUpdate": "terminal_update", "terminalId": "term_1", "exitStatus": {"signal": "SIGKILL"}},
+    ),
+    (
+        ev.TerminalOutput(TERM, b"\xe2\x82"),
+        {"sessionUpdate": "terminal_output_chunk", "terminalId": "term_1", "data": "4oI="},
+    ),
     (ev.UsageUpdate(10, 1000), {"sessionUpdate": "usage_update", "used": 10, "size": 1000}),
     (
         ev.SessionInfoUpdate("T", "2026-11-02T00:00:00.000Z"),
@@ -352,6 +389,19 @@ def test_long_content_of_a_tool_call_is_appended_piece_by_piece(words):
     assert first["status"] == "completed"
     pieces = [*first["content"], *(update["content"] for update in rest)]
     assert "".join(piece["content"]["text"] for piece in pieces) == "first " + whole
+
+
+@steady
+@given(st.binary(min_size=1, max_size=3 * SMALL), st.sampled_from([None, ev.ExitStatus(3)]))
+def test_long_output_of_a_command_loses_no_byte_and_ends_last(data, status):
+    snapshot = ev.TerminalUpdate(TERM, "c", "/w", data, status)
+    for event in (snapshot, ev.TerminalOutput(TERM, data)):
+        shown = updates(event, bound=SMALL)
+        pieces = [update.get("data") or update.get("output", {}).get("data", "") for update in shown]
+        assert b"".join(base64.b64decode(piece, validate=True) for piece in pieces) == data
+    shown = updates(snapshot, bound=SMALL)
+    assert shown[0]["command"] == "c"
+    assert ["exitStatus" in update for update in shown] == [False] * (len(shown) - 1) + [status is not None]
 
 
 def test_a_patch_that_does_not_fit_says_how_long_it_is():

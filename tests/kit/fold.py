@@ -4,6 +4,7 @@ Live updates and a replay of the same session must fold to the same state: that 
 faithful" means, whatever pieces the words came in.
 """
 
+import base64
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +14,7 @@ _MESSAGES = {"user_message", "agent_message", "agent_thought"}
 
 
 def fold(updates: Iterable[Json]) -> Json:
-    """The messages and tool calls in order of appearance, and the last plan, usage and title."""
+    """The messages, tool calls and terminals in order of appearance, and the last plan, usage and title."""
     things: dict[tuple[str, str], Json] = {}
     last: Json = {}
     for update in updates:
@@ -31,6 +32,17 @@ def fold(updates: Iterable[Json]) -> Json:
         elif kind == "tool_call_content_chunk":
             call = things["tool_call", update["toolCallId"]]
             call["content"] = [*call.get("content", []), update["content"]]
+        elif kind in ("terminal_update", "terminal_output_chunk"):
+            terminal = things.setdefault(
+                ("terminal", update["terminalId"]), {"is": "terminal", "output": b""}
+            )
+            if kind == "terminal_output_chunk":
+                terminal["output"] += base64.b64decode(update["data"], validate=True)
+                continue
+            given = {key: value for key, value in update.items() if key != "sessionUpdate"}
+            if "output" in given:
+                given["output"] = base64.b64decode(given["output"]["data"], validate=True)
+            terminal.update(given)
         elif kind != "state_update":
             last[kind] = update
     return {"things": [{"id": key[1], **thing} for key, thing in things.items()], "last": last}

@@ -12,6 +12,8 @@ and refuses with ``AssertionError`` whatever breaks one of these rules:
 - `requires_action` is left by `running` or `idle`, and the model says nothing while it lasts;
 - a tool call is first shown pending, with title, name, kind and its input; its name never changes; a final
   status (with its output) is the last word about it, and every call has one before the idle;
+- a terminal begins with its command and an absolute working directory, which never change; after its exit
+  status nothing is said of it, it is never begun again, and it has one before the idle;
 - a message, once followed by another or by a tool call, gets no more text;
 - an ask is about a call that was shown, is not over, and belongs to a turn that runs;
 - a replay is whole messages and calls, ends in a `state_update`, and comes before its response;
@@ -56,6 +58,7 @@ class _Session:
     prompt_id: str | None = None
     idles: int = 0
     calls: dict[str, _Call] = field(factory=dict)
+    terminals: dict[str, bool] = field(factory=dict)  # whether it is over
     live: dict[str, str] = field(factory=dict)  # the message of each type that still takes text
     ended: set[tuple[str, str]] = field(factory=set)
 
@@ -84,6 +87,8 @@ class _Session:
             assert update.get("stopReason"), f"{self.session_id}: the idle of a turn has no stopReason"
             open_calls = [call_id for call_id, call in self.calls.items() if call.status not in FINAL]
             assert not open_calls, f"{self.session_id}: idle, and calls are not final: {open_calls}"
+            running = [terminal for terminal, over in self.terminals.items() if not over]
+            assert not running, f"{self.session_id}: idle, and terminals have no exit status: {running}"
             self.phase = Phase.IDLE
             self.idles += 1
             self._end_messages()
@@ -105,10 +110,26 @@ class _Session:
             self._message(spoken, update["messageId"], whole=kind in _WHOLE)
         elif kind == "tool_call_update":
             self._tool_call(update)
+        elif kind in ("terminal_update", "terminal_output_chunk"):
+            self._terminal(kind, update)
         elif kind == "tool_call_content_chunk":
             call = self.calls.get(update["toolCallId"])
             assert call is not None, f"{self.session_id}: content for a call that was never shown"
             assert call.status not in FINAL, f"{self.session_id}: content for a call that is {call.status}"
+
+    def _terminal(self, kind: str, update: dict[str, Any]) -> None:
+        terminal_id = update["terminalId"]
+        if terminal_id not in self.terminals:
+            assert kind == "terminal_update", f"{self.session_id}: output of a terminal that never began"
+            assert update.get("command"), (
+                f"{self.session_id}: terminal {terminal_id} begins without a command"
+            )
+            assert str(update.get("cwd")).startswith("/"), f"{self.session_id}: terminal without a cwd"
+            self.terminals[terminal_id] = False
+        else:
+            assert not self.terminals[terminal_id], f"{self.session_id}: {kind} after an exit status"
+            assert not {"command", "cwd"} & update.keys(), f"{self.session_id}: a terminal changed"
+        self.terminals[terminal_id] = "exitStatus" in update
 
     def _message(self, spoken: str, message_id: str, *, whole: bool) -> None:
         if self.live.get(spoken) == message_id:
@@ -165,6 +186,8 @@ class _Session:
             assert self.live.get(spoken) == update["messageId"], (
                 f"{self.session_id}: a replayed chunk without its whole message before it"
             )
+        elif kind in ("terminal_update", "terminal_output_chunk"):
+            self._terminal(kind, update)
         elif kind == "tool_call_update" and update["toolCallId"] not in self.calls:
             for member in ("title", "name", "kind", "status"):
                 assert member in update, f"{self.session_id}: a replayed call has no {member}"

@@ -76,3 +76,8 @@ def marked(mark: str) -> list[Process]:
         if entry in environment.split(b"\0") and state != "Z":
             found.append(process)
     return found
+
+
+def commanded(word: str) -> list[Process]:
+    """Those that have the word in their command line and that still run, wherever they come from."""
+    return [process for process, _parent, state in _all() if word in process.command and state != "Z"]

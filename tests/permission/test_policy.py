@@ -35,6 +35,7 @@ def edit(path, guarded=None):
     return act(Access.EDIT, path, guarded)
 
 
+COMMAND = Action(Access.COMMAND, None, "Runs a command in the sandbox.")
 FETCH = Action(Access.OTHER, None, "fetch https://example.org/")
 
 
@@ -71,6 +72,7 @@ def decided(*actions, access=None, asks_for_edits=False, ground=GROUND):
         (edit("/home/ann/ws/.state/x", OWN_FILES), ONCE),
         # What has no file.
         (FETCH, APPROVE),
+        (COMMAND, Allow()),
         # No folder choice for `/`, the home directory, what holds either the home or the workspace.
         (read("/etc"), APPROVE),
         (search("/"), APPROVE),
@@ -159,12 +161,19 @@ def test_a_guard_is_stronger_than_every_grant():
         Action(Access.SEARCH, None, "search"),
         Action(Access.EDIT, Target("a", "a", inside=True)),
         Action(Access.OTHER, Target("/a", "/a", inside=True), "what?"),
+        Action(Access.COMMAND, Target("/a", "/a", inside=True), "what?"),
     ],
 )
 def test_an_action_that_does_not_say_what_it_is_about_is_denied(action):
     decision = decided(read("/home/ann/ws/a"), action)
     assert isinstance(decision, Deny)
     assert decision.reason == "This call does not say which file it is about, so it is refused."
+
+
+def test_a_command_asks_where_every_edit_asks():
+    assert decided(COMMAND, asks_for_edits=True) == APPROVE
+    everything = SessionAccess({"/"}, {"/"}, {"/"})
+    assert decided(COMMAND, access=everything, asks_for_edits=True) == APPROVE
 
 
 def test_without_a_home_only_the_workspace_and_the_root_are_too_wide():

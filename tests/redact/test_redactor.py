@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.redact import PLACEHOLDER, Redactor, StreamRedactor
+from term2_acp.redact import PLACEHOLDER, ByteStreamRedactor, Redactor, StreamRedactor
 
 KEY = "sk-live-0123456789abcdef"
 
@@ -197,3 +197,25 @@ def test_a_stream_takes_out_a_cut_key_wherever_it_is_split(split, length, after)
     text = f"a {KEY[:length]}{after}"
     stream = StreamRedactor(redactor)
     assert stream.feed(text[:split]) + stream.feed(text[split:]) + stream.flush() == redactor.redact(text)
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(1, 7), max_size=20))
+def test_a_key_in_bytes_is_taken_out_however_they_are_cut(noise, cuts):
+    key = "sk-gehéim-0123456789"
+    data = noise + key.encode() + noise
+    stream = ByteStreamRedactor(Redactor([key]))
+    handed_on = b""
+    rest = data
+    for cut in cuts:
+        handed_on += stream.feed(rest[:cut])
+        rest = rest[cut:]
+    handed_on += stream.feed(rest) + stream.flush()
+    assert key.encode() not in handed_on
+    assert handed_on == Redactor([key]).redact_bytes(data)
+    assert PLACEHOLDER.encode() in handed_on
+
+
+def test_bytes_without_keys_are_the_same_object():
+    data = b"\xff\0 anything"
+    assert ByteStreamRedactor(Redactor()).feed(data) is data
+    assert Redactor().redact_bytes(data) is data

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from term2_acp.domain import events as ev
-from term2_acp.domain.content import Change, Diff, Operation, Text
-from term2_acp.domain.ids import MessageId, PlanId, ToolCallId
+from term2_acp.domain.content import Change, Diff, Operation, Terminal, Text
+from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import StopReason
 from term2_acp.session.replay import INTERRUPTED, UNKNOWN, Replay
@@ -127,11 +127,38 @@ def test_plan_usage_title_and_our_own_sentence_stay_in_their_place():
     ]
 
 
+T = TerminalId("t1")
+BEGINS = ev.TerminalUpdate(T, "make", "/w")
+
+
+def test_a_terminal_is_one_snapshot_of_what_was_shown():
+    ran = [BEGINS, ev.TerminalOutput(T, b"\xe2"), ev.TerminalOutput(T, b"\x82\xac\n")]
+    ended = ev.TerminalUpdate(T, exit_status=ev.ExitStatus(2))
+    call = ToolCallUpdate(A, content=(Terminal(T),))
+    shown = replay(U, announced(A), call, *ran, ended, done(A, "r"), IDLE, step=1)
+    assert shown[2] == ev.TerminalUpdate(T, "make", "/w", "€\n".encode(), ev.ExitStatus(2))
+    # A snapshot replaces what came before it; what comes after an exit status is nobody's.
+    cut = ev.TerminalUpdate(T, output=b"head ... tail", exit_status=ev.ExitStatus(0))
+    late = ev.TerminalOutput(T, b"late")
+    assert replay(U, *ran, cut, late, IDLE)[1] == ev.TerminalUpdate(
+        T, "make", "/w", b"head ... tail", ev.ExitStatus(0)
+    )
+
+
+def test_a_terminal_that_never_ended_did_so_with_term2():
+    shown = replay(U, announced(A), BEGINS, ev.TerminalOutput(T, b"x"))
+    assert shown[2] == ev.TerminalUpdate(T, "make", "/w", b"x", ev.ExitStatus())
+    assert replay(U, ev.TerminalOutput(T, b"its beginning is lost"), IDLE) == [U]
+
+
 _EVENTS = st.lists(
     st.one_of(
         st.just(U),
         st.builds(text, st.sampled_from(["m1", "m2"]), st.text(alphabet="ab", min_size=1, max_size=2)),
         st.sampled_from([announced(A), announced(B), done(A, "a"), done(B, "b")]),
+        st.sampled_from(
+            [BEGINS, ev.TerminalOutput(T, b"o"), ev.TerminalUpdate(T, exit_status=ev.ExitStatus(1))]
+        ),
         st.just(IDLE),
     ),
     max_size=25,
@@ -143,7 +170,9 @@ def test_any_prefix_read_in_any_pieces_is_shown_the_same_and_whole(events, step)
     shown = replay(*events)
     assert replay(*events, step=step) == shown
     for event in shown:
-        assert not isinstance(event, ev.AgentMessageChunk)
+        assert not isinstance(event, ev.AgentMessageChunk | ev.TerminalOutput)
+        if isinstance(event, ev.TerminalUpdate):
+            assert event.exit_status is not None
         if isinstance(event, ToolCallUpdate):
             assert event.status is not None
             assert event.status.final

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, ResourceLink, Text
-from term2_acp.domain.ids import MessageId, PlanId, ToolCallId
+from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
 from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
@@ -58,7 +58,7 @@ def of(kind, name=""):
     return build(kind)
 
 
-SCALARS = {str: text, int: number, bool: st.booleans(), type(None): st.none()}
+SCALARS = {bytes: st.binary(max_size=40), str: text, int: number, bool: st.booleans(), type(None): st.none()}
 
 
 @settings(max_examples=200, deadline=None)
@@ -236,6 +236,10 @@ def test_a_row_of_every_named_shape():
         "agent_thought": ev.AgentThought(MessageId("m"), "t"),
         "tool_call_update": ToolCallUpdate(ToolCallId("c")),
         "tool_call_content_added": ev.ToolCallContentAdded(ToolCallId("c"), Text("t")),
+        "terminal_update": ev.TerminalUpdate(
+            TerminalId("t"), "c", "/w", b"\xff\0", ev.ExitStatus(None, "SIGKILL")
+        ),
+        "terminal_output": ev.TerminalOutput(TerminalId("t"), b"\xe2\x82"),
         "plan_update": ev.PlanUpdate(PlanId("p"), (PlanEntry("c", PlanPriority.LOW, PlanStatus.PENDING),)),
         "usage_update": ev.UsageUpdate(1, 2),
         "session_info_update": ev.SessionInfoUpdate("t", "2026-11-30T10:00:00.000Z"),

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from term2_acp.acp.v2.fit import MAX_FRAME_BYTES, encode, encode_text, shorten, split_text, whole_characters
+from term2_acp.acp.v2.terminals import terminal_to_wire
 from term2_acp.acp.v2.toolcalls import (
     Wire,
     block_to_wire,
@@ -152,13 +153,14 @@ class Projection:
             frames, {"sessionUpdate": "tool_call_content_chunk", "toolCallId": tool_call_id, "content": piece}
         )
 
+    def _terminal(self, frames: Frames, event: ev.TerminalUpdate | ev.TerminalOutput) -> None:
+        for update in terminal_to_wire(event, self._room):
+            self._update(frames, update)
+
     # -- the session -----------------------------------------------------------------------------------
 
-    def _running(self, frames: Frames, _event: ev.Running) -> None:
-        self._update(frames, {"sessionUpdate": "state_update", "state": "running"})
-
-    def _requires_action(self, frames: Frames, _event: ev.RequiresAction) -> None:
-        self._update(frames, {"sessionUpdate": "state_update", "state": "requires_action"})
+    def _state(self, frames: Frames, event: ev.Running | ev.RequiresAction) -> None:
+        self._update(frames, {"sessionUpdate": "state_update", "state": _STATES[type(event)]})
 
     def _idle(self, frames: Frames, event: ev.Idle) -> None:
         update: Wire = {"sessionUpdate": "state_update", "state": "idle"}
@@ -218,6 +220,8 @@ def _entry(content: str, entry: PlanEntry) -> Wire:
     return {"content": content, "priority": entry.priority, "status": entry.status}
 
 
+_STATES: Mapping[type, str] = MappingProxyType({ev.Running: "running", ev.RequiresAction: "requires_action"})
+
 _CHUNK_KINDS: Mapping[type, str] = MappingProxyType(
     {ev.AgentMessageChunk: "agent_message_chunk", ev.AgentThoughtChunk: "agent_thought_chunk"}
 )
@@ -226,8 +230,8 @@ _WRITERS: Mapping[type, Callable[[Projection, Frames, Any], None]] = MappingProx
     {
         ev.AgentMessageChunk: Projection._chunk,
         ev.AgentThoughtChunk: Projection._chunk,
-        ev.Running: Projection._running,
-        ev.RequiresAction: Projection._requires_action,
+        ev.Running: Projection._state,
+        ev.RequiresAction: Projection._state,
         ev.Idle: Projection._idle,
         ev.UserMessage: Projection._user_message,
         ev.AgentMessage: Projection._agent_text,
@@ -235,6 +239,8 @@ _WRITERS: Mapping[type, Callable[[Projection, Frames, Any], None]] = MappingProx
         ToolCallUpdate: Projection._tool_call,
         ev.ToolCallBegan: Projection._tool_call_began,
         ev.ToolCallContentAdded: Projection._content_added,
+        ev.TerminalUpdate: Projection._terminal,
+        ev.TerminalOutput: Projection._terminal,
         ev.PlanUpdate: Projection._plan,
         ev.UsageUpdate: Projection._usage,
         ev.SessionInfoUpdate: Projection._session_info,

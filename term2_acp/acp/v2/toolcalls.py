@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from term2_acp.acp.v2.fit import digest_of, encode, json_safe, shorten, split_text, too_long, whole_characters
-from term2_acp.domain.content import Change, ContentBlock, Text, ToolContent
+from term2_acp.domain.content import Change, ContentBlock, Terminal, Text, ToolContent
 from term2_acp.domain.toolcall import Location, ToolCallUpdate
 
 Wire = dict[str, Any]
@@ -68,6 +68,8 @@ def content_to_wire(content: ToolContent) -> Wire:
     """One piece of a tool call's content."""
     if isinstance(content, Text):
         return {"type": "content", "content": text_block(content.text)}
+    if isinstance(content, Terminal):
+        return {"type": "terminal", "terminalId": content.terminal_id}
     wire: Wire = {"type": "diff", "changes": [_change_to_wire(change) for change in content.changes]}
     if content.patch is not None:
         wire["patch"] = {"format": "git_patch", "text": content.patch}
@@ -108,6 +110,8 @@ def tool_call_to_wire(call: ToolCallUpdate) -> Wire:
         wire["locations"] = [_location_to_wire(location) for location in call.locations]
     if call.content is not None:
         wire["content"] = [content_to_wire(content) for content in call.content]
+    if call.parent is not None:
+        wire["_meta"] = {"term2": {"parentToolCallId": call.parent}}
     return wire
 
 
