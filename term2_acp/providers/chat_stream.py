@@ -20,7 +20,8 @@ from term2_acp.providers.chat_calls import Broken
 from term2_acp.providers.chat_reply import ChatReply, ServerError
 from term2_acp.providers.faults import Faults
 from term2_acp.providers.retry import Setback
-from term2_acp.web.client import HttpExchange, HttpFault, HttpResponse
+from term2_acp.web.client import HttpExchange, HttpResponse
+from term2_acp.web.faults import HttpFault
 from term2_acp.web.sse import EventTooLong, SseEvent, SseParser
 
 # Seconds to wait for the usage and [DONE] of a reply that is complete.

@@ -31,7 +31,7 @@ from term2_acp.providers.base import (
 )
 from term2_acp.providers.retry import Setback
 from term2_acp.redact import Redactor
-from term2_acp.web.client import Fault, HttpFault
+from term2_acp.web.faults import Fault, HttpFault
 
 # Characters. A status line of an editor shows about 300; what `retry` adds to a sentence fits in the rest.
 MAX_SENTENCE = 240

@@ -22,15 +22,15 @@ Rules:
 """
 
 import ipaddress
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import trio
-from attrs import define, field, frozen
+from attrs import define, field
+
+from term2_acp.web.faults import Fault, HttpFault, fault_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,23 +44,6 @@ _KEPT_CONNECTIONS = 20
 _KEPT_FOR_S = 60
 # Chunks (of at most 64 KiB) read ahead of whoever parses them.
 _READ_AHEAD = 16
-
-
-class Fault(StrEnum):
-    """What kind of fault it was, for whoever decides about another try."""
-
-    UNREACHABLE = "unreachable"  # no connection: refused, unknown host, unreachable, proxy
-    TLS = "tls"  # the certificate or the handshake; trying again does not help
-    BROKE = "broke"  # the connection was lost, or what came over it was not HTTP
-    UNUSABLE = "unusable"  # the request cannot be sent at all: a bad URL, header or proxy setting
-
-
-@frozen
-class HttpFault:
-    """The request failed below HTTP. ``reason`` is short, for a person, and names neither key nor body."""
-
-    kind: Fault
-    reason: str
 
 
 @define
@@ -192,7 +175,7 @@ class HttpClient:
                     await chunks.pass_on(chunk)
             chunks.send.close()
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            fault = _fault(error)
+            fault = fault_of(error, CONNECT_S)
         except (ImportError, OSError, ValueError) as error:
             fault = HttpFault(Fault.UNUSABLE, _unusable_reason(error))
         if fault is None:
@@ -231,25 +214,6 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def _fault(error: Exception) -> HttpFault:
-    import httpx2  # heavy: already loaded by whoever raised
-
-    if isinstance(error, httpx2.LocalProtocolError):
-        # Its text quotes the header, and the header is where the key is.
-        return HttpFault(Fault.UNUSABLE, "a header is not valid")
-    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
-        return HttpFault(Fault.UNUSABLE, "the address is not valid")
-    if isinstance(error, httpx2.ConnectTimeout):
-        return HttpFault(Fault.UNREACHABLE, f"no connection within {CONNECT_S} seconds")
-    cause = _innermost(error)
-    reason = _reason(cause, error)
-    if type(cause).__module__ == "ssl":
-        return HttpFault(Fault.TLS, reason)
-    if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
-        return HttpFault(Fault.UNREACHABLE, reason)
-    return HttpFault(Fault.BROKE, reason)
-
-
 def _unusable_reason(error: Exception) -> str:
     """What the environment or the settings got wrong, without the value: it may hold a password."""
     if isinstance(error, ImportError):
@@ -257,21 +221,3 @@ def _unusable_reason(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"a certificate file that the environment names cannot be used: {error.strerror}"
     return "an address, a header or a proxy setting is not valid"
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """What really happened: httpx2 and Trio wrap the system's error, and say less than it does."""
-    while True:
-        inner = error.__cause__ or error.__context__
-        if isinstance(inner, BaseExceptionGroup):
-            inner = inner.exceptions[0]
-        if not isinstance(inner, Exception):
-            return error
-        error = inner
-
-
-def _reason(cause: BaseException, error: Exception) -> str:
-    if isinstance(cause, OSError) and cause.errno is not None and cause.strerror:
-        # Trio puts the address before the system's words; the caller knows it. (Look-ups count below 0.)
-        return os.strerror(cause.errno) if cause.errno > 0 else cause.strerror
-    return str(cause) or str(error) or type(error).__name__

@@ -16,7 +16,7 @@ from term2_acp.providers.base import (
     RequestRefused,
 )
 from term2_acp.providers.faults import MAX_SENTENCE, Faults
-from term2_acp.web.client import Fault, HttpFault
+from term2_acp.web.faults import Fault, HttpFault
 
 KEY = "sk-secret-0123456789"
 FAULTS = Faults("lab", "LAB_KEY", (KEY,))

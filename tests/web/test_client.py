@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from term2_acp.web.client import Fault, HttpClient, HttpExchange, HttpFault, HttpResponse, is_loopback
+from term2_acp.web.client import HttpClient, HttpExchange, HttpResponse, is_loopback
+from term2_acp.web.faults import Fault, HttpFault
 from tests.kit.model_server import (
     Call,
     body,

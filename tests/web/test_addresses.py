@@ -1,0 +1,107 @@
+"""Which addresses are public: every kind that is not, in every form that embeds it, at both ends of its
+range; and public addresses next to those ranges, which must stay reachable."""
+
+import pytest
+
+from term2_acp.web.addresses import not_public
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("0.0.0.0", "unspecified"),
+        ("0.255.255.255", "unspecified"),
+        ("10.0.0.0", "private"),
+        ("10.255.255.255", "private"),
+        ("100.64.0.0", "CGNAT"),
+        ("100.127.255.255", "CGNAT"),
+        ("127.0.0.1", "loopback"),
+        ("127.255.255.254", "loopback"),
+        ("169.254.169.254", "link-local"),
+        ("172.16.0.0", "private"),
+        ("172.31.255.255", "private"),
+        ("192.0.0.8", "reserved"),
+        ("192.0.2.1", "documentation"),
+        ("192.88.99.1", "6to4"),
+        ("192.168.255.255", "private"),
+        ("198.18.0.1", "benchmarking"),
+        ("198.19.255.255", "benchmarking"),
+        ("198.51.100.7", "documentation"),
+        ("203.0.113.7", "documentation"),
+        ("224.0.0.1", "multicast"),
+        ("239.255.255.250", "multicast"),
+        ("240.0.0.1", "reserved"),
+        ("255.255.255.255", "reserved"),
+        ("::", "unspecified"),
+        ("::1", "loopback"),
+        ("::127.0.0.1", "reserved"),
+        ("::8.8.8.8", "reserved"),
+        ("::ffff:127.0.0.1", "loopback"),
+        ("::ffff:a9fe:a9fe", "link-local"),
+        ("::ffff:0:127.0.0.1", "reserved"),
+        ("64:ff9b::127.0.0.1", "loopback"),
+        ("64:ff9b::a00:1", "private"),
+        ("64:ff9b:1::8.8.8.8", "reserved"),
+        ("100::1", "reserved"),
+        ("2001::1", "Teredo"),
+        ("2001:0:808:808::f5ff:fffe", "Teredo"),
+        ("2001:2::1", "reserved"),
+        ("2001:20::1", "reserved"),
+        ("2001:1ff:ffff::1", "reserved"),
+        ("2001:db8::1", "documentation"),
+        ("2002:7f00:1::1", "6to4"),
+        ("2002:808:808::1", "6to4"),
+        ("3fff::1", "documentation"),
+        ("3fff:fff:ffff::1", "documentation"),
+        ("4000::1", "reserved"),
+        ("5f00::1", "reserved"),
+        ("fc00::1", "private"),
+        ("fd12:3456::1", "private"),
+        ("fe80::1", "link-local"),
+        ("fec0::1", "reserved"),
+        ("ff02::1", "multicast"),
+        ("fe80::1%eth0", "zone"),
+        ("2606:4700::1111%1", "zone"),
+        ("127.1", "no address"),
+        ("2130706433", "no address"),
+        ("0177.0.0.1", "no address"),
+        ("localhost", "no address"),
+        ("", "no address"),
+    ],
+)
+def test_what_is_not_public(address: str, what: str) -> None:
+    assert what in (not_public(address) or "")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "1.1.1.1",
+        "8.8.8.8",
+        "9.255.255.255",
+        "11.0.0.0",
+        "100.63.255.255",
+        "100.128.0.0",
+        "126.255.255.255",
+        "128.0.0.0",
+        "169.253.255.255",
+        "172.15.255.255",
+        "172.32.0.0",
+        "192.0.1.0",
+        "192.167.255.255",
+        "192.169.0.0",
+        "198.17.255.255",
+        "198.20.0.0",
+        "223.255.255.255",
+        "2001:200::1",
+        "2001:4860:4860::8888",
+        "2003::1",
+        "2606:4700:4700::1111",
+        "2a00:1450::1",
+        "3ffe::1",
+        "::ffff:8.8.8.8",
+        "64:ff9b::8.8.8.8",
+    ],
+)
+def test_what_is_public(address: str) -> None:
+    assert not_public(address) is None
