@@ -54,6 +54,9 @@ PROVIDER_S = 1.0
 
 KILLED_BY_SECOND_SIGNAL = 130
 
+# What Python calls the folders into which packages are installed.
+_INSTALLED = ("site-packages", "dist-packages")
+
 
 @frozen
 class Start:
@@ -136,9 +139,11 @@ def build_parts(start: Start) -> "SessionParts":
     from term2_acp.agent.turn import Mind, tool_specs
     from term2_acp.providers.resolve import open_provider
     from term2_acp.redact import Redactor
+    from term2_acp.sandbox import Sandbox
     from term2_acp.session.parts import SessionParts
     from term2_acp.store import Store, ThreadRunner
     from term2_acp.tools.registry import TOOLS
+    from term2_acp.web.public import Fetcher
 
     resolved = start.resolved
     state = state_directory(start.environ)
@@ -160,16 +165,25 @@ def build_parts(start: Start) -> "SessionParts":
         home=os.path.realpath(home) if home else None,
         own_paths=(state, settings) if settings else (state,),
         own_code=own_code(),
+        state=state,
+        sandbox=Sandbox(start.environ, resolved.secrets, state),
+        fetcher=Fetcher(),
     )
 
 
 def own_code() -> tuple[str, ...]:
-    """Where the code is that runs here: the package and, where there is one, its virtual environment.
+    """Where the code is that runs here: the package, and what it was installed into, programs included.
 
     An editor may have it inside the very workspace that it opens.
     """
     package = os.path.dirname(os.path.abspath(__file__))
-    return (package,) if sys.prefix == sys.base_prefix else (package, sys.prefix)
+    places = [package]
+    installed = os.path.dirname(package)
+    if sys.prefix != sys.base_prefix:
+        places.append(sys.prefix)
+    elif os.path.basename(installed) in _INSTALLED:
+        places.append(installed)  # with all that it imports; a checkout is not what it was installed into
+    return tuple(places)
 
 
 def serve(claimed: Claimed, config: Config, resolved: "Resolved", environ: Mapping[str, str]) -> int:

@@ -23,7 +23,7 @@ from term2_acp.domain.ids import ToolCallId, new_tool_call_id
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.permission.choices import escape_for_person
 from term2_acp.providers.base import ToolCallDelta
-from term2_acp.tools.base import Description, Outcome, Tool
+from term2_acp.tools.base import Description, NestedResult, Outcome, Tool
 
 # Levels of a model's arguments that are shown as JSON; no tool takes as many. What is deeper is shown as the
 # text that it is, since every reader of nested values has a depth at which it breaks.
@@ -31,6 +31,10 @@ MAX_DEPTH = 64
 
 CANCELLED_RESULT = "The turn was cancelled before this call was run to its end. It had no effect."
 NOT_RUN_RESULT = "The turn could not go on, so this call was not run to its end and had no effect."
+PROGRAM_ENDED = (
+    "The program that made this call ended, or closed its way to the tools, before the call did, so it was "
+    "not run. It had no effect."
+)
 LOST_RESULT = (
     "outcome_unknown: this call did not end as it should while it was at work. It may or may not have had "
     "its effect; look before you repeat it."
@@ -40,7 +44,12 @@ INTERNAL_RESULT = "This call failed inside term2. It had no effect."
 
 @define(eq=False)
 class Call:
-    """One call of one reply. ``arguments`` is None when they did not decode; ``fault`` then says why."""
+    """One call of one reply. ``arguments`` is None when they did not decode; ``fault`` then says why.
+
+    ``parent`` is the call in whose program this one was made. ``stopped`` is how far a call came that was
+    cancelled while it worked. ``rest_refused``: the person cancelled a call of its program, so what follows
+    it in the reply is not run. ``result`` is what the model is told once the call has ended.
+    """
 
     tool_call_id: ToolCallId
     made: ToolCallDelta
@@ -48,8 +57,12 @@ class Call:
     arguments: Any
     description: Description
     fault: str | None = None
+    parent: ToolCallId | None = None
     dispatched: bool = field(default=False, init=False)
     outcome: Outcome | None = field(default=None, init=False)
+    stopped: Outcome | None = field(default=None, init=False)
+    rest_refused: bool = field(default=False, init=False)
+    result: NestedResult | None = field(default=None, init=False)
 
     @property
     def kind(self) -> ToolKind:
@@ -81,6 +94,7 @@ class Call:
             status=status,
             locations=self.description.locations,
             raw_input=self.raw_input(),
+            parent=self.parent,
         )
 
 
@@ -103,22 +117,16 @@ class OpenCalls:
         made = call.made
         digest = hashlib.sha256(f"{made.name}\0{made.arguments}".encode(errors="surrogatepass")).hexdigest()
         return [
-            ev.ToolCallPrepared(call.tool_call_id, made.name, made.arguments, made.call_id, digest),
+            ev.ToolCallPrepared(
+                call.tool_call_id, made.name, made.arguments, made.call_id, digest, call.parent
+            ),
             call.shown(ToolStatus.PENDING),
         ]
 
     def complete(self, call: Call, outcome: Outcome) -> list[ev.Event]:
-        """The tool did its work."""
-        del self._open[call.tool_call_id]
-        return [
-            ev.ToolCallSettled(call.tool_call_id, Effect.COMMITTED, outcome.result),
-            ToolCallUpdate(
-                call.tool_call_id,
-                status=ToolStatus.COMPLETED,
-                content=outcome.content or None,
-                raw_output=outcome.raw_output,
-            ),
-        ]
+        """The tool did its work, or came as far as a limit let it."""
+        status = ToolStatus.FAILED if outcome.failed else ToolStatus.COMPLETED
+        return self._end_with(call, status, outcome, Effect.COMMITTED)
 
     def fail(self, call: Call, reason: str) -> list[ev.Event]:
         """The call did nothing; ``reason`` is for the model and, in place of its content, the person."""
@@ -137,6 +145,9 @@ class OpenCalls:
         for call in list(self._open.values()):
             if call.outcome is not None:
                 events += self.complete(call, call.outcome)
+            elif call.stopped is not None:
+                status = ToolStatus.CANCELLED if failure is None else ToolStatus.FAILED
+                events += self._end_with(call, status, call.stopped, Effect.OUTCOME_UNKNOWN)
             elif at_work and call.dispatched and not call.reads_only:
                 events += self.lose(call)
             elif failure is None:
@@ -149,11 +160,21 @@ class OpenCalls:
         return self._end(call, status, reason, Effect.FAILED)
 
     def _end(self, call: Call, status: ToolStatus, reason: str, effect: Effect) -> list[ev.Event]:
+        outcome = Outcome(reason, (Text(reason),), {"error": reason}, failed=True)
+        return self._end_with(call, status, outcome, effect)
+
+    def _end_with(self, call: Call, status: ToolStatus, outcome: Outcome, effect: Effect) -> list[ev.Event]:
+        """The one place where a call ends."""
         del self._open[call.tool_call_id]
+        failed = status is not ToolStatus.COMPLETED
+        call.result = NestedResult(outcome.result, failed)
         return [
-            ev.ToolCallSettled(call.tool_call_id, effect, reason),
+            ev.ToolCallSettled(call.tool_call_id, effect, outcome.result, failed),
             ToolCallUpdate(
-                call.tool_call_id, status=status, content=(Text(reason),), raw_output={"error": reason}
+                call.tool_call_id,
+                status=status,
+                content=outcome.content or None,
+                raw_output=outcome.raw_output,
             ),
         ]
 

@@ -9,17 +9,20 @@ import itertools
 import logging
 from collections.abc import Mapping, Sequence
 
+import attrs
 import trio
 from attrs import define
 
 from term2_acp.agent.budget import REPEAT_WARNING, Repeat, Repeats
 from term2_acp.agent.calls import INTERNAL_RESULT, Call, OpenCalls, new_call
 from term2_acp.agent.gate import Abort, Gate, No
+from term2_acp.agent.nested import NestedCalls
 from term2_acp.agent.ports import TurnPorts, Workers
 from term2_acp.domain import events as ev
+from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.providers.base import ToolCallDelta
-from term2_acp.tools.base import Description, Prepared, Tool, ToolContext, ToolError
+from term2_acp.tools.base import Description, Outcome, Prepared, Tool, ToolContext, ToolError
 from term2_acp.tools.registry import decode
 
 logger = logging.getLogger(__name__)
@@ -47,7 +50,7 @@ class Dispatcher:
         events: list[ev.Event] = []
         stop = False
         for delta in made:
-            call = self._decoded(delta)
+            call = self.decoded(delta)
             calls.append(call)
             events += self.open_calls.announce(call)
             repeat = self.repeats.see(delta.name, delta.arguments)
@@ -66,9 +69,10 @@ class Dispatcher:
                 rest = rest and await self._together(batch)
                 if not rest:
                     for call in batch:
-                        self._fail(call, NOT_RUN)
+                        self.fail(call, NOT_RUN)
 
-    def _decoded(self, delta: ToolCallDelta) -> Call:
+    def decoded(self, delta: ToolCallDelta) -> Call:
+        """The call that was asked for, with its fault where it cannot be run. Nothing of it is shown yet."""
         tool = self.tools.get(delta.name)
         if tool is None:
             known = ", ".join(sorted(self.tools))
@@ -112,26 +116,33 @@ class Dispatcher:
             begun.set()
 
     async def _one(self, call: Call, workers: Workers, begun: trio.Event) -> bool:
-        """One call from its preparation to its end; False when the rest of the reply must not run."""
+        try:
+            return await self.run_one(call, workers, begun)
+        finally:
+            workers.done()
+
+    async def run_one(self, call: Call, workers: Workers, begun: trio.Event) -> bool:
+        """One call from its preparation to its end; False when the rest of the reply must not run.
+
+        Cancelled, the call stays open.
+        """
         try:
             return await self._steps(call, workers, begun)
         except ToolError as error:
-            self._fail(call, str(error))
+            self.fail(call, str(error))
         except Exception:
             # The wall between a tool's fault and the turn: logged here, told in one sentence.
             logger.exception("tool %s failed inside", call.made.name)
             if call.dispatched and not call.reads_only and self.open_calls.is_open(call):
                 self.ports.emit_nowait(self.open_calls.lose(call))
             else:
-                self._fail(call, INTERNAL_RESULT)
-        finally:
-            workers.done()
-        return True
+                self.fail(call, INTERNAL_RESULT)
+        return not call.rest_refused
 
     async def _steps(self, call: Call, workers: Workers, begun: trio.Event) -> bool:
         tool = call.tool
         if call.fault is not None or tool is None:
-            self._fail(call, call.fault or INTERNAL_RESULT)
+            self.fail(call, call.fault or INTERNAL_RESULT)
             return True
         prepared = await tool.prepare(call.arguments, self.context)
         if prepared.preview or _moved(call, prepared):
@@ -146,7 +157,7 @@ class Dispatcher:
             await trio.lowlevel.checkpoint()
             return False
         if isinstance(admission, No):
-            self._fail(call, admission.reason)
+            self.fail(call, admission.reason)
             return not admission.rest_too
         dispatched = ev.ToolCallDispatched(call.tool_call_id)
         began = ev.ToolCallBegan(call.tool_call_id)
@@ -156,18 +167,42 @@ class Dispatcher:
         if not tool.reads_only:
             await self.ports.reached()
         call.dispatched = True
-        outcome = await tool.run(prepared, self.context)
+        ports = _Ports(self, call, workers)
+        outcome = await tool.run(prepared, attrs.evolve(self.context, ports=ports))
         if not self.open_calls.is_open(call):
             return True  # a close has given it up, and has ended it
         call.outcome = outcome
         # Without a wait: a cancel now finds the call ended, not half ended.
         ended = self.open_calls.complete(call, call.outcome)
         self.ports.emit_nowait([dispatched, *ended] if tool.reads_only else ended)
-        return True
+        return not call.rest_refused
 
-    def _fail(self, call: Call, reason: str) -> None:
+    def fail(self, call: Call, reason: str) -> None:
+        """End the call, unless it has ended, as one that did nothing."""
         if self.open_calls.is_open(call):
             self.ports.emit_nowait(self.open_calls.fail(call, reason))
+
+
+@define(eq=False)
+class _Ports:
+    """What one running call says about itself (``tools.base.CallPorts``)."""
+
+    _dispatcher: Dispatcher
+    _call: Call
+    _workers: Workers
+
+    @property
+    def tool_call_id(self) -> ToolCallId:
+        return self._call.tool_call_id
+
+    def show_nowait(self, events: Sequence[ev.Event]) -> None:
+        self._dispatcher.ports.emit_nowait(events)
+
+    def stopped_nowait(self, outcome: Outcome) -> None:
+        self._call.stopped = outcome
+
+    def nesting(self) -> NestedCalls:
+        return NestedCalls(self._dispatcher, self._call, self._workers)
 
 
 def _moved(call: Call, prepared: Prepared) -> bool:

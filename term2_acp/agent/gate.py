@@ -119,6 +119,7 @@ def _as_asked(call: Call, prepared: Prepared) -> ToolCallUpdate:
         content=diffs or None,
         locations=prepared.locations or shown.locations,
         raw_input=shown.raw_input,
+        parent=shown.parent,
     )
 
 

@@ -12,6 +12,7 @@ from term2_acp.agent.prompt import Environment, system_prompt
 from term2_acp.agent.turn import Turn
 from term2_acp.domain.turn import StopReason
 from term2_acp.permission.policy import Ground
+from term2_acp.store.artifacts import artifacts_of
 from term2_acp.tools.base import ToolContext
 
 if TYPE_CHECKING:  # the session builds its turns here, and is what a turn works with
@@ -40,7 +41,14 @@ async def run_turn(session: Session) -> StopReason:
         ports=session,
         gate=gate,
         tools=parts.tools,
-        context=ToolContext(session.files, lambda event: session.emit([event])),
+        context=ToolContext(
+            files=session.files,
+            publish=lambda event: session.emit([event]),
+            sandbox=parts.sandbox,
+            artifacts=artifacts_of(parts.state, session.session_id),
+            fetcher=parts.fetcher,
+            redactor=parts.redactor,
+        ),
         open_calls=session.open_calls,
         repeats=Repeats(),
     )

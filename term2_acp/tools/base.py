@@ -7,20 +7,30 @@ A call goes through three steps, and a person may be asked between the second an
 3. ``run``: make it happen, on the very targets that were prepared.
 
 A tool whose effect is a change of files makes it in one synchronous step at the end of ``run``, with no
-checkpoint after it: a cancel either comes before the effect, or finds a finished ``Outcome``.
+checkpoint after it: a cancel either comes before the effect, or finds a finished ``Outcome``. A tool that
+runs a program cannot do that. It ends the program when it is cancelled, and says how far it came by
+``CallPorts.stopped_nowait`` before it lets the cancel through.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 from attrs import field, frozen
 
 from term2_acp.domain.content import ToolContent
 from term2_acp.domain.events import Event
+from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.permission import Action
 from term2_acp.domain.toolcall import Location, ToolKind
+from term2_acp.redact import Redactor
 from term2_acp.workspace import Workspace
+
+if TYPE_CHECKING:  # the rooms behind these are imported when a command runs or a page is fetched
+    from term2_acp.sandbox import Sandbox
+    from term2_acp.store.artifacts import Artifacts
+    from term2_acp.web.public import Fetcher
 
 
 class ToolError(Exception):
@@ -32,15 +42,70 @@ class ToolError(Exception):
 
 
 @frozen
+class NestedResult:
+    """What a call that a program made came to: the words a model would be given."""
+
+    text: str
+    failed: bool
+
+
+class Nesting(Protocol):
+    """Calls that the program of a call makes, each of them a tool call of its own."""
+
+    async def call(
+        self, name: str, arguments: str, while_asking: Callable[[], AbstractContextManager[None]]
+    ) -> NestedResult:
+        """Make one call through the same dispatch and the same questions as a call of the model.
+
+        ``arguments`` is JSON text. ``while_asking`` gives a context that is open while the person is asked:
+        their time is not the program's. Never raises for what the program did; cancelled, an open question
+        is withdrawn and the call is ended when the nesting is left.
+        """
+        ...
+
+
+class CallPorts(Protocol):
+    """What one call of a tool may say about itself while it runs."""
+
+    @property
+    def tool_call_id(self) -> ToolCallId:
+        """The call's id."""
+        ...
+
+    def show_nowait(self, events: Sequence[Event]) -> None:
+        """Show and keep events whatever waits: for the last words of a call that is being cancelled."""
+        ...
+
+    def stopped_nowait(self, outcome: "Outcome") -> None:
+        """The call is being cancelled and this is how far it came; it is shown when the turn settles."""
+        ...
+
+    def nesting(self) -> AbstractAsyncContextManager[Nesting]:
+        """Calls of the program that this call runs. Leaving it ends those that are still open as failed.
+
+        Enter it outside of any cancel scope of your own that may be cancelled while a call is open: from
+        within, the end of your time cannot be told from a cancel of the turn, which ends calls otherwise.
+        """
+        ...
+
+
+@frozen
 class ToolContext:
     """What a tool gets to work with.
 
     ``files`` is the session's workspace. ``publish`` shows an event to the person (a plan, for one);
-    it waits while the editor reads slowly.
+    it waits while the editor reads slowly. ``sandbox`` runs commands, and ``artifacts`` keeps the whole of
+    what they wrote when it is too long for the model. ``fetcher`` is the way to the web. ``redactor`` knows
+    the keys that must not be in what a program wrote. ``ports`` are those of the one call, while it runs.
     """
 
     files: Workspace
     publish: Callable[[Event], Awaitable[None]]
+    sandbox: "Sandbox"
+    artifacts: "Artifacts"
+    fetcher: "Fetcher"
+    redactor: Redactor
+    ports: CallPorts | None = None
 
 
 @frozen
@@ -73,11 +138,13 @@ class Outcome:
 
     ``result`` is for the model, bounded, and says in words what was left out. ``content`` is for the
     person and replaces the call's content; ``raw_output`` is a JSON value for clients that show it.
+    ``failed``: it ran, and what it did stands, but it is no success (it was stopped at a limit).
     """
 
     result: str
     content: tuple[ToolContent, ...] = ()
     raw_output: Any = field(factory=dict)
+    failed: bool = False
 
 
 class Tool(Protocol):

@@ -51,10 +51,7 @@ async def plan_edit(
 
     def work() -> EditPlan:
         written = write()
-        if len(written.data) > MAX_FILE_BYTES:
-            size = counted(len(written.data), "byte")
-            raise ToolError(f"The file would have {size}; at most {MAX_FILE_BYTES:,} are written.")
-        new = FileContent.of(written.data)
+        new = content_of(written.data)
         if old is not None and old.digest == new.digest:
             raise ToolError(f"{target.path} holds exactly this already; nothing was changed.")
         return EditPlan(target, old, new, _diff(target.path, old, new), written)
@@ -64,7 +61,7 @@ async def plan_edit(
     return Prepared(
         actions=(Action(Access.EDIT, target),),
         preview=(plan.diff,),
-        locations=(Location(target.path, _first_changed_line(plan.diff)),),
+        locations=(Location(target.path, first_changed_line(plan.diff.patch)),),
         summary=plan.written.summary,
         work=plan,
     )
@@ -92,11 +89,23 @@ def _diff(path: str, old: FileContent | None, new: FileContent) -> Diff:
     return Diff((change,), git_patch(path, before.text if before is not None else None, after.text))
 
 
-def _first_changed_line(diff: Diff) -> int | None:
-    """The line that an editor may jump to: the first of the first hunk's new side that is new."""
-    if diff.patch is None:
+def content_of(data: bytes) -> FileContent:
+    """What a file is to hold.
+
+    Raises:
+        ToolError: it is too large.
+    """
+    if len(data) > MAX_FILE_BYTES:
+        size = counted(len(data), "byte")
+        raise ToolError(f"The file would have {size}; at most {MAX_FILE_BYTES:,} are written.")
+    return FileContent.of(data)
+
+
+def first_changed_line(patch: str | None) -> int | None:
+    """The line that an editor may jump to in one file's patch: the first of its first hunk that is new."""
+    if patch is None:
         return None
-    _, mark, hunk = diff.patch.partition("\n@@ -")
+    _, mark, hunk = patch.partition("\n@@ -")
     if not mark:
         return None
     start = int(hunk.split(" ", 2)[1].lstrip("+").split(",")[0])

@@ -1,4 +1,4 @@
-"""Git patches of one file, with absolute paths and no ``a/`` and ``b/`` before them (ACP v2: git_patch).
+"""Git patches, a file each, with absolute paths and no ``a/`` and ``b/`` before them (ACP v2: git_patch).
 
 Lines end at ``\\n`` here, as Git has it; a ``\\r`` before it is a character of the line.
 
@@ -37,19 +37,30 @@ class Change:
     d: int
 
 
-def git_patch(path: str, old: str | None, new: str) -> str:
-    """The patch that makes ``new`` of ``old``; with ``old`` None, one that makes the file."""
-    name = _quoted(path)
-    head = [f"diff --git {name} {name}\n"]
+def git_patch(path: str, old: str | None, new: str | None, *, moved_from: str | None = None) -> str:
+    """The patch that makes ``new`` of ``old``, where None stands for no file.
+
+    With ``moved_from``, that is where the old text was.
+    """
+    name, old_name = _quoted(path), _quoted(moved_from or path)
+    head = [f"diff --git {old_name} {name}\n"]
     if old is None:
         head.append("new file mode 100644\n")
-    before, after = _lines(old or ""), _lines(new)
-    hunks = list(_hunks(before, after))
+    elif new is None:
+        head.append("deleted file mode 100644\n")
+    elif moved_from is not None:
+        alike = "similarity index 100%\n" if old == new else ""
+        head.append(f"{alike}rename from {old_name}\nrename to {name}\n")
+    hunks = list(_hunks(_lines(old or ""), _lines(new or "")))
     if hunks:
-        # Git ends a name that has a space with a tab here, so that nothing takes the rest for a date.
-        tab = "\t" if " " in name else ""
-        head += [f"--- {'/dev/null' if old is None else name + tab}\n", f"+++ {name}{tab}\n"]
+        head.append(f"--- {'/dev/null' if old is None else _with_tab(old_name)}\n")
+        head.append(f"+++ {'/dev/null' if new is None else _with_tab(name)}\n")
     return "".join([*head, *hunks])
+
+
+def _with_tab(name: str) -> str:
+    """Git ends a name that has a space with a tab here, so that nothing takes the rest for a date."""
+    return name + "\t" if " " in name else name
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> list[Change]:

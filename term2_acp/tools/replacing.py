@@ -11,7 +11,7 @@ Nothing here is a pattern: no character of a search or replacement text means an
 searching is done by ``str.find``, which takes linear time; there is no expression that could backtrack.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import define, field, frozen
 
@@ -58,28 +58,57 @@ def _apply_one(text: str, replacement: Replacement) -> tuple[str, int]:
         raise ToolError("search_content is empty. To make a new file, use create_file.")
     if search == replace:
         raise ToolError("replace_content is the same as search_content.")
-    plain = _Plain.of(text, search)
+    plain = Plain.of(text, search)
     starts = _starts(plain.text, search, match_all=replacement.match_all)
     if not starts:
         raise ToolError(_missing(text, plain.text, search))
-    head, tail = _in_common(search, replace)
-    core = replace[head : len(replace) - tail]
-    literal = "\r" in search or "\r" in replace or "\r" not in text
     # Before any text is built: a short search text and a long replacement multiply.
     if len(text) + len(starts) * (len(replace) - len(search)) > MAX_FILE_BYTES:
         raise ToolError(f"The file would grow beyond {MAX_FILE_BYTES:,} bytes.")
+    passage = Passage.of(search, replace)
+    literal = "\r" in search or "\r" in replace
+    return put(text, plain, ((start, passage) for start in starts), literal=literal), len(starts)
+
+
+@frozen
+class Passage:
+    """A text and what takes its place. Both begin with the same ``head`` and end with the same ``tail``.
+
+    These are numbers of characters.
+    """
+
+    search: str
+    replace: str
+    head: int
+    tail: int
+
+    @classmethod
+    def of(cls, search: str, replace: str) -> "Passage":
+        """A passage with what both texts have in common worked out."""
+        return cls(search, replace, *_in_common(search, replace))
+
+
+def put(text: str, plain: "Plain", places: Iterable[tuple[int, Passage]], *, literal: bool) -> str:
+    """The text with each passage's new part in its place.
+
+    A place is where the passage begins in the plain text; places are in order and do not overlap. With
+    ``literal``, line ends of the new parts are taken as they are.
+    """
+    literal = literal or "\r" not in text
     parts: list[str] = []
     done = 0
-    for start in starts:
+    for start, passage in places:
+        search, replace, head, tail = passage.search, passage.replace, passage.head, passage.tail
         begin = plain.original(start)
         first = plain.original(start + head)
         last = plain.original(start + len(search) - tail)
         end = plain.original(start + len(search))
+        core = replace[head : len(replace) - tail]
         new = core if literal else _with_line_ends(core, text, begin, end, search, replace, head)
         parts += (text[done:first], new)
         done = last
     parts.append(text[done:])
-    return "".join(parts), len(starts)
+    return "".join(parts)
 
 
 def _starts(text: str, search: str, *, match_all: bool) -> list[int]:
@@ -121,8 +150,8 @@ def _common(one: str, other: str, most: int) -> int:
 
 
 @define
-class _Plain:
-    """A text with plain line ends, and the way back to the original."""
+class Plain:
+    """A text with plain line ends, and the way back to the original. Serves one pass over the places."""
 
     text: str
     _source: str | None = None  # the original where the two differ in length
@@ -130,8 +159,8 @@ class _Plain:
     _passed: int = field(default=0, init=False)
 
     @classmethod
-    def of(cls, text: str, search: str) -> "_Plain":
-        """The text in which ``search`` is to be found."""
+    def of(cls, text: str, search: str) -> "Plain":
+        """The text in which ``search`` is to be found: as it is, or with each line end a ``\\n``."""
         if "\r" not in text or "\r" in search or "\n" not in search:
             return cls(text)
         if line_end_of(text) is LineEnd.CR:

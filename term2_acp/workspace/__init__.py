@@ -6,7 +6,7 @@ Rules of the room:
   with no link followed. Nothing opens a path in any other way.
 - Regular files only. A device, a FIFO, a socket or a ``/proc`` link is refused before it is read.
 - An edit is written beside its file and renamed over it, after a last look that the file is still the
-  one that was read.
+  one that was read. Several edits are made together or not at all.
 """
 
 from term2_acp.workspace.content import (
@@ -30,14 +30,16 @@ from term2_acp.workspace.refusals import (
     PathRefused,
     TooLarge,
 )
-from term2_acp.workspace.replace import StagedEdit
+from term2_acp.workspace.replace import Edit
 from term2_acp.workspace.ripgrep import Hit, Hits, Listing, Query
+from term2_acp.workspace.several import PartlyCommitted, StagedEdits, require_own_name
 from term2_acp.workspace.workspace import Kind, Workspace
 
 __all__ = [
     "MAX_FILE_BYTES",
     "AlreadyThere",
     "ChangedSinceRead",
+    "Edit",
     "FileContent",
     "FileRefused",
     "FileText",
@@ -49,16 +51,18 @@ __all__ = [
     "Missing",
     "NotRead",
     "NotRegular",
+    "PartlyCommitted",
     "PathChanged",
     "PathRefused",
     "Pattern",
     "PatternRefused",
     "Query",
-    "StagedEdit",
+    "StagedEdits",
     "TooLarge",
     "Workspace",
     "compile_pattern",
     "has_one_line_end",
     "line_end_of",
+    "require_own_name",
     "text_of",
 ]

@@ -11,9 +11,11 @@ import os
 import posixpath
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import define, field
+from attrs import define, field, frozen
+
+from term2_acp.domain.paths import is_within
 
 # Seconds for which the places are taken to be what they were. Each look costs a call of the system a name.
 KNOWN_FOR_S = 1.0
@@ -69,14 +71,61 @@ def identity_of(found: os.stat_result) -> Identity | None:
 
 def mounts_below(folder: str) -> tuple[str, ...]:
     """Where something is mounted strictly below a folder; nothing where the system does not tell."""
+    below = (mount.point for mount in _mounts() if is_within(folder, mount.point) and mount.point != folder)
+    return tuple(dict.fromkeys(below))
+
+
+def other_names(places: Iterable[str]) -> dict[str, str]:
+    """Every other name that a mount gives to canonical places that exist, or to something in them.
+
+    The other name first, then what it is called below the place. Told from the table of mounts: the same
+    device, and which folder of it is mounted where. Only names so found are looked at, so that a mount on a
+    server that is gone hangs nobody who does not ask for it.
+    """
+    mounts = _mounts()
+    names: dict[str, str] = {}
+    for place in places:
+        through = [mount for mount in mounts if is_within(mount.point, place)]
+        if not through:
+            continue
+        # The deepest; of several at one point, the last one lies on top.
+        own = max(reversed(through), key=lambda mount: len(mount.point))
+        inner = _moved(place, own.point, own.root)
+        for mount in mounts:
+            if mount.device != own.device:
+                continue
+            if is_within(mount.root, inner):
+                name, called = _moved(inner, mount.root, mount.point), place
+            elif is_within(inner, mount.root):
+                name, called = mount.point, _moved(mount.root, inner, place)
+            else:
+                continue
+            if name != called and name not in names and _identity(name) == _identity(called) is not None:
+                names[name] = called
+    return names
+
+
+@frozen
+class _Mount:
+    """A line of the table: the folder ``root`` of a device is seen at ``point``."""
+
+    device: bytes
+    root: str
+    point: str
+
+
+def _mounts() -> list[_Mount]:
     try:
         with open(_MOUNTS, "rb") as file:
-            lines = file.read().splitlines()
+            lines = [line.split(b" ") for line in file.read().splitlines()]
     except OSError:
-        return ()
-    base = folder.rstrip("/") + "/"
-    places = (os.fsdecode(_unescaped(line.split(b" ")[4])) for line in lines)
-    return tuple(dict.fromkeys(place for place in places if place.startswith(base) and place != base))
+        return []
+    return [_Mount(parts[2], *(os.fsdecode(_unescaped(part)) for part in parts[3:5])) for parts in lines]
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    """A path below ``old`` as it is below ``new``."""
+    return (new.rstrip("/") + path[len(old.rstrip("/")) :]) or "/"
 
 
 def _unescaped(field: bytes) -> bytes:

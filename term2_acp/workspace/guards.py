@@ -4,17 +4,29 @@
 changes what such a link leads to has the same effect as who goes through the name. The same goes for whoever
 reaches a hidden place where it is mounted a second time. The table itself is in ``domain.paths``; ``links``
 asks the file system about the names directly below the home directory and the workspace, ``aliases`` about
-other names of a place.
+other names of a place. What only a walk through the workspace finds is handed in: a protected name deep in it
+that is a link, and a folder that a ``.git`` file names.
 """
 
+import logging
+import os
+import stat
 from collections.abc import Mapping
 
 from attrs import field, frozen
 
 from term2_acp.domain.paths import guard_of, hides, is_within, named_paths
-from term2_acp.workspace.aliases import Aliases, mounts_below
+from term2_acp.workspace.aliases import Aliases, mounts_below, other_names
 from term2_acp.workspace.links import named_links
-from term2_acp.workspace.resolve import Resolved
+from term2_acp.workspace.resolve import Resolved, canonical
+
+logger = logging.getLogger(__name__)
+
+Leads = tuple[tuple[str, str], ...]
+"""Pairs of a place that is guarded for another reason than its name, and its guard."""
+
+# Below these are no files of anybody's. A shell history is often a link to the null device.
+_NO_FILES = ("/dev", "/proc", "/sys")
 
 # How the names of the store's files begin, in term2's state directory.
 STORE_FILES = ("sessions.db", "sessions.lock")
@@ -36,11 +48,12 @@ class Guards:
         hidden = (place for place, _guard in self._hidden())
         return Aliases((*home, *hidden, *self.own_paths, *self.own_code))
 
-    def guard(self, found: Resolved) -> str | None:
-        """What guards a path that was followed; a hidden path is named first."""
+    def guard(self, found: Resolved, leads: Leads = ()) -> str | None:
+        """What guards a path that was followed; a hidden path is named first. ``leads``: see the module."""
         names = self._names(found)
         guards = [self._by_name(place) for place in (*names, *found.links)]
-        guards += [guard for place, guard in self._linked() if any(is_within(place, name) for name in names)]
+        linked = (*self._linked(), *leads)
+        guards += [guard for place, guard in linked if any(is_within(place, name) for name in names)]
         named = [guard for guard in guards if guard is not None]
         return next((guard for guard in named if hides(guard)), named[0] if named else None)
 
@@ -58,7 +71,23 @@ class Guards:
         Looks at every such place, and one of them may be on a server that is gone: for a thread.
         """
         named = ((place, self._aliases.name_of(place)) for place in mounts_below(folder))
-        return {place: name for place, name in named if name is not None}
+        mounts = {place: name for place, name in named if name is not None}
+        # A mount higher up can give a hidden place a name below the folder as well.
+        others = other_names(self._hidden_places())
+        return mounts | {place: name for place, name in others.items() if is_within(folder, place)}
+
+    def hidden_everywhere(self) -> tuple[str, ...]:
+        """Every hidden place that exists, canonical, under each of its names. Blocks: for a thread."""
+        places = self._hidden_places()
+        return tuple(dict.fromkeys((*places, *other_names(places))))
+
+    def hidden_names(self) -> tuple[str, ...]:
+        """The hidden paths as they are written, there or not."""
+        return (*(place for place, _guard in self._hidden()), *self.own_paths)
+
+    def protects_whole(self, folder: str) -> bool:
+        """Whether a canonical folder lies in a protected place, with everything below it."""
+        return self._by_name(folder) is not None
 
     def hidden_below(self, folder: str, mounts: Mapping[str, str]) -> tuple[str, ...]:
         """The hidden places strictly below ``folder``, also under other names; ``mounts`` as found there."""
@@ -70,6 +99,24 @@ class Guards:
         for here, name in (*mounts.items(), *(((folder, other),) if other is not None else ())):
             below += [here + one[len(name) :] for one in hidden if one != name and is_within(name, one)]
         return tuple(dict.fromkeys(below))
+
+    def unless_planted(self, program: str | None) -> str | None:
+        """A program, or None if it lies in the workspace and is not term2's own.
+
+        PATH may name folders of the workspace, where a command can put what the next search would run.
+        """
+        if program is None:
+            return None
+        found = canonical(program)
+        for place in (found.path, *found.links):
+            if is_within(self.cwd, place) and not any(is_within(own, place) for own in self.own_code):
+                logger.warning("%s lies in the workspace and is not run", program)
+                return None
+        return program
+
+    def _hidden_places(self) -> tuple[str, ...]:
+        places = map(_what_is_at, self.hidden_names())
+        return tuple(dict.fromkeys(place for place in places if place is not None))
 
     def _names(self, found: Resolved) -> tuple[str, ...]:
         """The path, and what it is called below a guarded place that it reaches by another name."""
@@ -87,3 +134,14 @@ class Guards:
         """Pairs of a place that a guarded name leads to, and that name's guard."""
         below_cwd = named_links(self.cwd, home=False).leading_elsewhere()
         return below_cwd + (named_links(self.home, home=True).leading_elsewhere() if self.home else [])
+
+
+def _what_is_at(path: str) -> str | None:
+    """The canonical path of the file or folder that a path leads to, if there is one to hide."""
+    try:
+        place = os.path.realpath(path)
+        mode = os.lstat(place).st_mode
+    except OSError:
+        return None
+    hides_something = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    return place if hides_something and not any(is_within(none, place) for none in _NO_FILES) else None

@@ -1,6 +1,7 @@
 """Why the file port refuses. Each message is one for the model: what was found, and what would work.
 
-None of these is a fault of term2, and none means that a file was changed.
+None of these is a fault of term2, and none means that a file was changed, but for the one that says so
+(``several.PartlyCommitted``).
 """
 
 import errno

@@ -1,39 +1,37 @@
-"""Changing a file: written beside it in a thread, put in its place in one inline step.
+"""Staging a change of a file: written beside its place in a thread, and not in its place yet.
 
 Theory of operation. ``stage`` runs in a thread: it opens the folder with no link followed and keeps it
 open, takes a last look at the file's content, and writes the new content to a file of its own name in
-that folder. ``commit_nowait`` runs in the turn, between two checkpoints: it makes sure that the canonical
-path still names that folder, that the file is still the one that was looked at (by identity: a thread
-cannot stop the world, and ``ctime`` cannot be set back), and renames. A cancel therefore comes either
-before the effect or after it.
+that folder. What it gives back is put in its place later (``several``), in the turn, between two
+checkpoints: then it is made sure that the canonical path still names that folder, and that the file is
+still the one that was looked at (by identity: a thread cannot stop the world, and ``ctime`` cannot be set
+back). A cancel therefore comes either before the effect or after it.
 
 A stage whose caller was cancelled has no effect: whoever comes last, the thread or the caller, removes
-the file. Folders that are yet to be made are made by ``commit_nowait``, below the deepest one that
-exists, where the staged file waits meanwhile.
+the file. Folders that are yet to be made are made with the effect, below the deepest one that exists,
+where the staged file waits meanwhile.
 
 Kept: mode, owner and POSIX access list of the old file. Not kept: its hard links, which stay with the
 old content. Nothing is flushed to the disk: the file system orders the rename after the data.
 """
 
 import contextlib
-import errno
 import os
 import secrets
-import stat
 import threading
-from collections.abc import Callable
-from typing import Self
+from typing import Protocol, Self
 
 from attrs import define, field, frozen
 
+from term2_acp.domain.paths import Target
 from term2_acp.workspace import opening
 from term2_acp.workspace.content import FileContent, read_descriptor
+from term2_acp.workspace.likeness import look_like
 from term2_acp.workspace.opening import Identity
 from term2_acp.workspace.refusals import (
     AlreadyThere,
     ChangedSinceRead,
     Failed,
-    FileRefused,
     PathChanged,
     from_os_error,
 )
@@ -42,8 +40,6 @@ from term2_acp.workspace.refusals import (
 # same folder, and a process that was killed leaves its own behind.
 STAGED_NAMES = ".term2-" + 16 * "?" + ".tmp"
 
-_ACCESS_LIST = "system.posix_acl_access"
-
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _CHANGED = "{} changed since it was read; nothing was written. Read it again, then edit what it holds now."
@@ -51,27 +47,33 @@ _CHANGED = "{} changed since it was read; nothing was written. Read it again, th
 
 @frozen
 class Edit:
-    """New content for a canonical path. ``old`` is what it replaces, None for a new file."""
+    """What a file holds, ``old``, and what it is to hold, ``new``; None stands for no file.
 
-    path: str
-    new: FileContent
+    A new file is as the umask has it, or with ``like`` as that file is: owner, access list and mode.
+    """
+
+    target: Target
+    new: FileContent | None
     old: FileContent | None
+    like: Target | None = None
+
+    @property
+    def path(self) -> str:
+        """The canonical path."""
+        return self.target.path
 
 
 @define(eq=False)
 class StagedEdit:
-    """An edit that is written, and not in its place yet.
-
-    Used up by ``commit_nowait`` or ``discard_nowait``; as a context it discards what was not committed.
-    """
+    """An edit that is written, and not in its place yet."""
 
     edit: Edit
     folder: int  # the open folder that holds the staged file
     folder_path: str
-    staged: str
     below: tuple[str, ...]  # folders to be made, then the file's name
-    identity: Identity | None
-    committed: Callable[[Edit], None]
+    staged: str | None = None  # the staged file's name; None where the file is to go
+    written: Identity | None = None  # of the staged file
+    identity: Identity | None = None  # of the file at its last look
     _open: bool = field(default=True, init=False)
 
     def __enter__(self) -> Self:
@@ -81,36 +83,25 @@ class StagedEdit:
         self.discard_nowait()
 
     def discard_nowait(self) -> None:
-        """Remove what was staged. After a commit, and a second time, it does nothing."""
+        """Remove what is still staged, and let go of the folder. A second time it does nothing."""
         if self._open:
             self._open = False
-            with contextlib.suppress(OSError):
-                os.unlink(self.staged, dir_fd=self.folder)
+            if self.staged is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(self.staged, dir_fd=self.folder)
             os.close(self.folder)
 
-    def commit_nowait(self) -> None:
-        """Put the new content in its place. Never waits; there is no half of it.
+    def check_nowait(self) -> None:
+        """Make sure that folder and file are what they were when this was staged.
 
         Raises:
-            FileRefused: folder or file are not what they were, or the system refused. Nothing happened.
+            FileRefused: they are not.
         """
-        path = self.edit.path
         try:
             self._require_same_folder()
             self._require_same_file()
-            if len(self.below) > 1:
-                self._move_below()
-            elif self.edit.old is None:
-                _move_new(self.staged, self.folder, self.below[0], self.folder)
-            else:
-                os.rename(self.staged, self.below[0], src_dir_fd=self.folder, dst_dir_fd=self.folder)
-        except FileExistsError:
-            raise _appeared(path) from None
         except OSError as error:
-            raise from_os_error(error, path) from None
-        finally:
-            self.discard_nowait()  # a staged file that was moved is not there any more
-        self.committed(self.edit)
+            raise from_os_error(error, self.edit.path) from None
 
     def _require_same_folder(self) -> None:
         with opening.folder(self.folder_path) as now:
@@ -122,31 +113,27 @@ class StagedEdit:
         found = opening.look(self.below[0], self.folder)
         if self.identity is None:
             if found is not None:
-                raise _appeared(os.path.join(self.folder_path, self.below[0]))
+                raise appeared(os.path.join(self.folder_path, self.below[0]))
         elif found is None or Identity.of(found) != self.identity:
-            raise ChangedSinceRead(_CHANGED.format(self.edit.path))
-
-    def _move_below(self) -> None:
-        """Make the missing folders and move the file there; on failure the folders go again."""
-        *folders, name = self.below
-        opened = [self.folder]
-        try:
-            for part in folders:
-                os.mkdir(part, dir_fd=opened[-1])
-                opened.append(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1]))
-            _move_new(self.staged, self.folder, name, opened[-1])
-        except OSError:
-            for part, within in reversed(list(zip(folders, opened, strict=False))):
-                with contextlib.suppress(OSError):
-                    os.rmdir(part, dir_fd=within)
-            raise
-        finally:
-            for descriptor in opened[1:]:
-                os.close(descriptor)
+            raise changed(self.edit.path)
 
 
-def _appeared(path: str) -> AlreadyThere:
+def appeared(path: str) -> AlreadyThere:
+    """The refusal for a place that was to be empty and is not."""
     return AlreadyThere(f"{path} appeared meanwhile; nothing was written. Look at it first.")
+
+
+def changed(path: str) -> ChangedSinceRead:
+    """The refusal for a file that is not the one that was looked at."""
+    return ChangedSinceRead(_CHANGED.format(path))
+
+
+class Discardable(Protocol):
+    """What is staged and may be given up."""
+
+    def discard_nowait(self) -> None:
+        """Remove what is staged; a second time it does nothing."""
+        ...
 
 
 class Ticket:
@@ -159,15 +146,19 @@ class Ticket:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._abandoned = False
-        self._staged: StagedEdit | None = None
+        self._staged: Discardable | None = None
 
-    def finish(self, staged: StagedEdit) -> StagedEdit:
-        """The thread has written the edit."""
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._abandoned
+
+    def finish(self, staged: Discardable) -> None:
+        """The thread has written what it was to write."""
         with self._lock:
             self._staged = staged
             if self._abandoned:
                 staged.discard_nowait()
-        return staged
 
     def abandon(self) -> None:
         """The caller waits no longer."""
@@ -177,24 +168,29 @@ class Ticket:
                 self._staged.discard_nowait()
 
 
-def stage(edit: Edit, ticket: Ticket, committed: Callable[[Edit], None]) -> StagedEdit:
-    """Write an edit beside its place. Blocks: for a thread.
+def stage(edit: Edit) -> StagedEdit:
+    """Write an edit beside its place. Blocks: for a thread. The caller discards what it gets.
 
     Raises:
         FileRefused: the file is not what it was, or cannot be written. Nothing is left behind.
     """
     folder, folder_path, below = _deepest_folder(edit)
-    staged = f".term2-{secrets.token_hex(8)}.tmp"
-    try:
-        identity = _last_look(edit, folder, below[0])
-        _write(edit, folder, staged, below[0])
-    except OSError as error:
-        os.close(folder)
-        raise from_os_error(error, edit.path) from None
-    except FileRefused:
-        os.close(folder)
-        raise
-    return ticket.finish(StagedEdit(edit, folder, folder_path, staged, below, identity, committed))
+    staged = StagedEdit(edit, folder, folder_path, below)
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(staged.discard_nowait)
+        try:
+            staged.identity = _last_look(edit, folder, below[0])
+            if edit.new is not None:
+                _write(staged, edit.new)
+        except OSError as error:
+            raise from_os_error(error, edit.path) from None
+        on_failure.pop_all()
+    return staged
+
+
+def unused_name() -> str:
+    """A name for a file that is staged or kept aside."""
+    return f".term2-{secrets.token_hex(8)}.tmp"
 
 
 def _deepest_folder(edit: Edit) -> tuple[int, str, tuple[str, ...]]:
@@ -210,14 +206,14 @@ def _deepest_folder(edit: Edit) -> tuple[int, str, tuple[str, ...]]:
 def _last_look(edit: Edit, folder: int, name: str) -> Identity | None:
     if edit.old is None:
         if opening.look(name, folder) is not None:
-            raise _appeared(edit.path)
+            raise appeared(edit.path)
         return None
     descriptor = opening.open_regular(name, folder, edit.path)
     try:
         before = Identity.of(os.fstat(descriptor))
         same = FileContent.of(read_descriptor(descriptor, edit.path)).digest == edit.old.digest
         if not same or Identity.of(os.fstat(descriptor)) != before:
-            raise ChangedSinceRead(_CHANGED.format(edit.path))
+            raise changed(edit.path)
     finally:
         os.close(descriptor)
     if not os.access(name, os.W_OK, dir_fd=folder):
@@ -226,86 +222,39 @@ def _last_look(edit: Edit, folder: int, name: str) -> Identity | None:
     return before
 
 
-def _write(edit: Edit, folder: int, staged: str, name: str) -> None:
+def _write(staged: StagedEdit, new: FileContent) -> None:
     """Write the staged file: a new one as the umask has it, else as the old file is."""
-    descriptor = os.open(staged, _NEW, 0o666 if edit.old is None else 0o600, dir_fd=folder)
+    edit = staged.edit
+    resembles = edit.target if edit.old is not None else edit.like
+    name = unused_name()
+    descriptor = os.open(name, _NEW, 0o666 if resembles is None else 0o600, dir_fd=staged.folder)
+    staged.staged = name
     try:
-        rest = memoryview(edit.new.data)
+        rest = memoryview(new.data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-        if edit.old is not None:
-            _look_like(descriptor, name, folder)
-    except OSError:
-        os.unlink(staged, dir_fd=folder)
-        raise
+        if resembles is not None:
+            head, old_name = os.path.split(resembles.path)
+            with opening.folder(head) as folder:
+                look_like(descriptor, old_name, folder)
+        staged.written = Identity.of(os.fstat(descriptor))
     finally:
         os.close(descriptor)
 
 
-def _look_like(descriptor: int, name: str, folder: int) -> None:
-    """Give the staged file the owner, the access list and the mode of the old one, and no more than those.
-
-    Owner, group and list are kept as far as the system lets us. The mode always is, but for the set-id
-    bits of a file that got another owner or group: they would now lend out somebody else's rights.
-    """
-    old = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    mode = stat.S_IMODE(old.st_mode)
-    if not _keep_owner(descriptor, old):
-        mode &= ~(stat.S_ISUID | stat.S_ISGID)
-    # The list before the mode: with a list, the mode's group bits are the bounds of the list, and without
-    # it for a moment they would be what the group may do.
-    if hasattr(os, "getxattr"):
-        with contextlib.suppress(OSError):
-            _keep_access_list(descriptor, name, folder)
-    os.fchmod(descriptor, mode)
-
-
-def _keep_owner(descriptor: int, old: os.stat_result) -> bool:
-    """Give the file the owner and group of the old one; whether it has both now."""
-    new = os.fstat(descriptor)
-    if old.st_gid != new.st_gid:
-        # On its own: a group that we are in can be kept also where the owner cannot.
-        with contextlib.suppress(OSError):
-            os.fchown(descriptor, -1, old.st_gid)
-    if old.st_uid != new.st_uid:
-        with contextlib.suppress(OSError):
-            os.fchown(descriptor, old.st_uid, -1)
-    new = os.fstat(descriptor)
-    return (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid)
-
-
-def _keep_access_list(descriptor: int, name: str, folder: int) -> None:
-    """Give the file the access list of the old one, or none where that has none.
-
-    A new file gets a list from its folder, where the folder has a default one, and the mode would then
-    open the file to everybody named there.
-    """
-    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    try:
-        access = os.getxattr(source, _ACCESS_LIST)
-    except OSError as error:
-        if error.errno != errno.ENODATA:
-            raise
-        os.removexattr(descriptor, _ACCESS_LIST)
-    else:
-        os.setxattr(descriptor, _ACCESS_LIST, access)
-    finally:
-        os.close(source)
-
-
-def _move_new(staged: str, within: int, name: str, into: int) -> None:
-    """Give a staged file its name unless something has it already.
+def move_new(name: str, within: int, new_name: str, into: int) -> None:
+    """Give a file a new name unless something has that already. The old name may be left to it.
 
     Raises:
         FileExistsError: something has the name.
         OSError: the system refused.
     """
     try:
-        os.link(staged, name, src_dir_fd=within, dst_dir_fd=into, follow_symlinks=False)
+        os.link(name, new_name, src_dir_fd=within, dst_dir_fd=into, follow_symlinks=False)
     except FileExistsError:
         raise
     except OSError:
         # No hard links here (FAT, some network shares). The name was looked at just before.
-        if opening.look(name, into) is not None:
+        if opening.look(new_name, into) is not None:
             raise FileExistsError from None
-        os.rename(staged, name, src_dir_fd=within, dst_dir_fd=into)
+        os.rename(name, new_name, src_dir_fd=within, dst_dir_fd=into)

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
+from term2_acp.domain.paths import Target
 from term2_acp.workspace.aliases import Identity, identity_of
-from term2_acp.workspace.refusals import PathRefused
+from term2_acp.workspace.refusals import PathChanged, PathRefused
 
 # Linux's own bounds, in bytes; the limit on links is the kernel's, too.
 MAX_PATH_BYTES = 4096
@@ -96,6 +97,17 @@ def absolute(cwd: str, typed: str) -> str:
     ):
         raise PathRefused(_TOO_LONG)
     return path
+
+
+def require_same(target: Target) -> None:
+    """Refuse a target that is not what its path leads to any more.
+
+    Raises:
+        PathChanged: it leads elsewhere now.
+        PathRefused: it cannot be followed any more.
+    """
+    if canonical(target.typed).path != target.path:
+        raise PathChanged(f"{target.typed} led to {target.path} when it was checked; now it leads elsewhere.")
 
 
 @functools.cache

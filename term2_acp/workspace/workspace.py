@@ -13,17 +13,19 @@ was cancelled, and it has no effect any more.
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import TypeVar
 
 import trio
 
+from term2_acp.domain.confinement import Confinement
 from term2_acp.domain.paths import Target, hides, is_within
 from term2_acp.workspace import opening, ripgrep
 from term2_acp.workspace.content import FileContent, read_whole, text_of
 from term2_acp.workspace.guards import Guards
+from term2_acp.workspace.lookout import Lookout, require_same_guard
 from term2_acp.workspace.patterns import PatternRefused, compile_pattern
 from term2_acp.workspace.refusals import (
     ChangedSinceRead,
@@ -31,11 +33,11 @@ from term2_acp.workspace.refusals import (
     Missing,
     NotRead,
     NotRegular,
-    PathChanged,
     PathRefused,
 )
-from term2_acp.workspace.replace import Edit, StagedEdit, Ticket, stage
-from term2_acp.workspace.resolve import absolute, canonical
+from term2_acp.workspace.replace import Edit, Ticket
+from term2_acp.workspace.resolve import absolute, canonical, require_same
+from term2_acp.workspace.several import StagedEdits, require_own_name, stage_all
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +85,8 @@ class Workspace:
             tuple(map(os.path.realpath, own_paths)),
             tuple(map(os.path.realpath, own_code)),
         )
-        self._find_ripgrep = find_ripgrep
+        self._lookout = Lookout(self._guards)
+        self._find_ripgrep: ripgrep.WhereIsRipgrep = lambda: self._guards.unless_planted(find_ripgrep())
         self._seen: dict[str, bytes] = {}
         self._threads: trio.CapacityLimiter | None = None
 
@@ -104,7 +107,7 @@ class Workspace:
             typed=path,
             path=found.path,
             inside=is_within(self.cwd, found.path),
-            guarded=self._guards.guard(found),
+            guarded=self._guards.guard(found, self._lookout.leads),
         )
 
     def kind(self, target: Target) -> Kind:
@@ -123,6 +126,22 @@ class Workspace:
             return "."
         return os.path.relpath(path, self.cwd) if is_within(self.cwd, path) else path
 
+    # -- guarded places ----------------------------------------------------------------------------
+
+    async def confinement(self) -> Confinement:
+        """What a command that is started now may not touch. A repository without ``hooks`` gets that folder.
+
+        A mount in the workspace may hang; cancelled, nobody waits for it.
+        """
+        return await self._lookout.confinement()
+
+    async def newly_protected(self, before: Confinement) -> tuple[str, ...]:
+        """The protected names in the workspace that are there since ``before``, or are something else now.
+
+        Absolute paths, fit for a message; a name below another one is left out. Cancelled, nobody waits.
+        """
+        return await self._lookout.newly_protected(before)
+
     # -- contents ----------------------------------------------------------------------------------
 
     async def load(self, target: Target) -> FileContent | None:
@@ -131,7 +150,7 @@ class Workspace:
         Raises:
             FileRefused: it cannot be read.
         """
-        self._require_same(target)
+        require_same(target)
         try:
             return await self.in_thread(lambda: read_whole(target.path))
         except Missing:
@@ -184,20 +203,31 @@ class Workspace:
         if seen != content.digest:
             raise ChangedSinceRead(f"{target.path} changed since it was read. Read it again, then edit it.")
 
-    async def stage(self, target: Target, new: FileContent, old: FileContent | None) -> StagedEdit:
-        """Write new content beside the file; ``old`` is what it must still hold, None for a new file.
+    async def stage(self, target: Target, new: FileContent, old: FileContent | None) -> StagedEdits:
+        """``stage_all`` for one file that is written."""
+        return await self.stage_all([Edit(target, new, old)])
+
+    async def stage_all(self, edits: Sequence[Edit]) -> StagedEdits:
+        """Write new contents beside their files, each of which must still hold what it held.
 
         Cancelled, nothing is left behind.
 
         Raises:
-            FileRefused: the file or its folder is not what it was, or cannot be written.
+            FileRefused: a file or its folder is not what it was, or cannot be written.
         """
-        self._require_same(target)
-        self._require_workspace(target)
+        await self._lookout.look_before_edit(self.cwd)
+        for edit in edits:
+            await trio.lowlevel.checkpoint()
+            require_same(edit.target)
+            require_same_guard(edit.target, self.resolve(edit.target.typed))
+            if edit.new is None:
+                require_own_name(edit.target)
+            if edit.target.inside and not _is_folder(self.cwd):
+                # Making the missing folders of a new file would bring it back, empty.
+                raise Missing(f"The workspace {self.cwd} is not there any more; nothing was written.")
         ticket = Ticket()
-        edit = Edit(target.path, new, old)
         try:
-            return await self.in_thread(lambda: stage(edit, ticket, self._committed))
+            return await self.in_thread(lambda: stage_all(edits, ticket, self._committed))
         except BaseException:
             ticket.abandon()
             raise
@@ -247,7 +277,7 @@ class Workspace:
 
     @contextmanager
     def _folder(self, target: Target, mounts: Mapping[str, str]) -> Iterator[ripgrep.Ground]:
-        self._require_same(target)
+        require_same(target)
         if self.kind(target) in (Kind.FILE, Kind.OTHER):
             raise NotRegular(f"{target.path} is no folder.")
         with opening.folder(target.path) as descriptor:
@@ -256,7 +286,7 @@ class Workspace:
 
     @contextmanager
     def _file(self, target: Target) -> Iterator[ripgrep.Ground]:
-        self._require_same(target)
+        require_same(target)
         head, name = os.path.split(target.path)
         with opening.folder(head) as descriptor:
             file = opening.open_regular(name, descriptor, target.path)
@@ -265,21 +295,11 @@ class Workspace:
             finally:
                 os.close(file)
 
-    def _require_workspace(self, target: Target) -> None:
-        if target.inside and not os.path.isdir(self.cwd):
-            # Making the missing folders of a new file would bring it back, empty.
-            raise Missing(f"The workspace {self.cwd} is not there any more; nothing was written.")
-
-    def _require_same(self, target: Target) -> None:
-        """Refuse a target that is not what its path leads to any more."""
-        now = canonical(target.typed).path
-        if now != target.path:
-            raise PathChanged(
-                f"{target.typed} led to {target.path} when it was checked; now it leads elsewhere."
-            )
-
     def _committed(self, edit: Edit) -> None:
-        self._remember(edit.path, edit.new)
+        if edit.new is not None:
+            self._remember(edit.path, edit.new)
+        else:
+            self._seen.pop(edit.path, None)
 
     def _remember(self, path: str, content: FileContent) -> None:
         self._seen.pop(path, None)
@@ -290,3 +310,7 @@ class Workspace:
 
 def _exists(path: str) -> bool:
     return os.path.lexists(path)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path)

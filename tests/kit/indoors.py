@@ -6,6 +6,7 @@ file tools do; ``Probe`` does not). The client is the same unforgiving ``Editor`
 process, so every frame goes through the schema gate and the order checker here too.
 """
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from term2_acp.providers.base import Effort, Provider
 from term2_acp.providers.script import read_script
 from term2_acp.providers.scripted import Scripted
 from term2_acp.redact import Redactor
+from term2_acp.sandbox import Sandbox
 from term2_acp.session.parts import SessionParts
 from term2_acp.session.session import Session
 from term2_acp.store import InlineRunner, Store
@@ -33,6 +35,7 @@ from term2_acp.tools.base import Description, Outcome, Prepared, Tool, ToolConte
 from term2_acp.tools.registry import TOOLS
 from term2_acp.transport.peer import Peer
 from term2_acp.transport.writer import Writer
+from term2_acp.web.public import Fetcher
 from tests.kit.editor import Editor
 from tests.kit.streams import Wire
 
@@ -120,6 +123,8 @@ async def indoors(
     more_tools: Mapping[str, Tool] | None = None,
     watch: bool = True,
     connect: Any = None,
+    sandbox: Any = None,
+    fetcher: Any = None,
 ) -> AsyncIterator[Indoors]:
     """Run a daemon whose model plays ``script``, in folders below ``root``; it leaves well in the end."""
     workspace = root / "workspace"
@@ -139,6 +144,12 @@ async def indoors(
             home=str(root / "home"),
             own_paths=(str(root / "state"),),
             own_code=(),
+            state=str(root / "state"),
+            sandbox=sandbox
+            or Sandbox(
+                {"PATH": os.environ["PATH"], "HOME": str(root / "home")}, secrets, str(root / "state")
+            ),
+            fetcher=fetcher or Fetcher(),
         )
 
     wire = Wire()

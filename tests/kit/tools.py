@@ -4,9 +4,13 @@ import json
 
 import trio
 
+from term2_acp.redact import Redactor
+from term2_acp.sandbox import Sandbox
+from term2_acp.store.artifacts import Artifacts
 from term2_acp.tools.arguments import decode
 from term2_acp.tools.base import ToolContext
 from term2_acp.tools.registry import TOOLS
+from term2_acp.web.public import Fetcher
 from term2_acp.workspace import Workspace
 
 
@@ -19,7 +23,14 @@ class Bench:
         self.ws.mkdir(exist_ok=True)
         self.published = []
         options.setdefault("home", str(root / "home"))
-        self.context = ToolContext(Workspace(str(self.ws), **options), self._publish)
+        self.context = ToolContext(
+            files=Workspace(str(self.ws), **options),
+            publish=self._publish,
+            sandbox=Sandbox({}, (), str(root / "state")),
+            artifacts=Artifacts(str(root / "state" / "artifacts")),
+            fetcher=Fetcher(),
+            redactor=Redactor(),
+        )
 
     def describe(self, name, **arguments):
         return TOOLS[name].describe(self._decoded(name, arguments), self.context)

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 
+import attrs
 import pytest
 import trio
 
@@ -15,7 +16,7 @@ from term2_acp.domain.permission import Access
 from term2_acp.domain.toolcall import Location
 from term2_acp.tools import edits
 from term2_acp.tools.arguments import decode
-from term2_acp.tools.base import Prepared, ToolContext, ToolError
+from term2_acp.tools.base import Prepared, ToolError
 from term2_acp.tools.excerpt import MAX_BYTES
 from term2_acp.tools.registry import TOOLS
 from term2_acp.workspace import MAX_FILE_BYTES, Workspace
@@ -406,7 +407,7 @@ async def test_the_plans_are_kept_apart_by_session(bench):
     """Seeing is a matter of one session: another workspace on the same folder has seen nothing."""
     (bench.ws / "a").write_text("one")
     await bench.call("read_file", path="a")
-    other = ToolContext(Workspace(str(bench.ws), home=None), bench.context.publish)
+    other = attrs.evolve(bench.context, files=Workspace(str(bench.ws), home=None))
     tool = TOOLS["search_replace"]
     arguments = decode(tool, '{"path":"a","replacements":[{"search_content":"one","replace_content":"two"}]}')
     with pytest.raises(ToolError, match="not read"):

@@ -11,7 +11,11 @@ def test_the_table():
         "grep": (ToolKind.SEARCH, True),
         "create_file": (ToolKind.EDIT, False),
         "search_replace": (ToolKind.EDIT, False),
+        "apply_patch": (ToolKind.EDIT, False),
+        "shell": (ToolKind.EXECUTE, False),
+        "web_fetch": (ToolKind.FETCH, False),
         "update_plan": (ToolKind.THINK, False),
+        "run_code": (ToolKind.EXECUTE, False),
     }
 
 
