@@ -1,9 +1,10 @@
-"""The commands for a person: ``help`` and ``version``. The daemon itself is in ``cli.acp``."""
+"""The commands for a person: ``help``, ``version`` and ``doctor``. The daemon itself is in ``cli.acp``."""
 
+import os
 from collections.abc import Sequence
 
 import term2_acp
-from term2_acp.cli.terminal import ACP_USAGE, USAGE, complain, put
+from term2_acp.cli.terminal import ACP_USAGE, DOCTOR_USAGE, USAGE, complain, put
 
 _HELP = f"""\
 term2 {term2_acp.__version__}: the coding agent behind your editor.
@@ -14,6 +15,7 @@ command to `term2` with the one argument `acp`; there is nothing to see in a ter
 
 Commands:
   term2 acp              run the daemon, for an editor
+  term2 doctor           show what works on this machine
   term2 help [COMMAND]   show this text, or the text of a command
   term2 version          show the version
 
@@ -40,10 +42,32 @@ TERM2_LOG_LEVEL sets what is logged: debug, info, warning (as it comes), error, 
 There is no flag that approves by itself or that turns the sandbox off.
 """
 
+_HELP_DOCTOR = f"""\
+{DOCTOR_USAGE}
+
+Shows what works here: the sandbox layer by layer, ripgrep, the settings, each provider
+(whether its key is set, never the key), and the store. No server is asked, and nothing
+is changed. Colours only on a terminal, and not with NO_COLOR.
+
+Exit status:
+  0   everything works
+  1   broken: `term2 acp` would refuse to start (settings, provider), or conversations
+      cannot be kept (the state directory, the database, a full disk)
+  2   it works, with less than it could: no sandbox, so shell and run_code fail, or a
+      weaker one; no ripgrep, so glob and grep fail; no usable provider, so prompts fail;
+      other users can read a key or the state directory; little room on the disk
+
+--json prints one object: `status` (as above) and `level` (ok, less, broken), then
+sandbox, ripgrep, settings, providers, store, each with its own `level` (or unknown) and
+`problems`, and machine. sandbox has `kind`, `layers` (a word: held or not) and `notes`;
+providers has `chosen`, `model` and `known` (each with `key`: set, missing, none, not
+needed); store has `directory`, `database`, `sessions`, `free_bytes`. The names stay.
+"""
+
 _HELP_HELP = "usage: term2 help [COMMAND]\n\nShows what term2 is, or what a command does.\n"
 _HELP_VERSION = "usage: term2 version\n\nShows the version. `term2 --version` does the same.\n"
 
-_TEXTS = {"acp": _HELP_ACP, "help": _HELP_HELP, "version": _HELP_VERSION}
+_TEXTS = {"acp": _HELP_ACP, "doctor": _HELP_DOCTOR, "help": _HELP_HELP, "version": _HELP_VERSION}
 
 
 def run(words: Sequence[str]) -> int:
@@ -58,6 +82,10 @@ def run(words: Sequence[str]) -> int:
             if rest:
                 return complain("term2", f"unexpected argument '{rest[0]}'", USAGE)
             return put(f"term2 {term2_acp.__version__}\n")
+        case "doctor":
+            from term2_acp.cli import doctor  # lazy: help needs none of it
+
+            return doctor.run(rest, os.environ)
         case _:
             kind = "option" if command.startswith("-") else "command"
             return complain("term2", f"unknown {kind} '{command}'", USAGE)

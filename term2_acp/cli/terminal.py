@@ -7,18 +7,19 @@ and cannot write the stray bytes that an argument may have.
 import os
 
 ACP_USAGE = "usage: term2 acp [--provider P] [--model M] [--effort E]"
-USAGE = "usage: term2 acp | help [COMMAND] | version"
+DOCTOR_USAGE = "usage: term2 doctor [--json]"
+USAGE = "usage: term2 acp | doctor [--json] | help [COMMAND] | version"
 
 _STDOUT, _STDERR = 1, 2
 
 
-def put(text: str) -> int:
-    """Write ``text`` to standard output and return the exit code.
+def put(text: str, descriptor: int = _STDOUT) -> int:
+    """Write ``text`` to standard output, or where that was moved to, and return the exit code.
 
     A reader that went away is a quiet 0; any other fault is one line on standard error and 1.
     """
     try:
-        _write(_STDOUT, text)
+        _write(descriptor, text)
     except BrokenPipeError:
         return 0
     except OSError as error:

@@ -14,7 +14,7 @@ import pytest
 import term2_acp
 
 ACP_USAGE = "usage: term2 acp [--provider P] [--model M] [--effort E]"
-USAGE = "usage: term2 acp | help [COMMAND] | version"
+USAGE = "usage: term2 acp | doctor [--json] | help [COMMAND] | version"
 
 PROGRAMS = {
     "module": [sys.executable, "-m", "term2_acp"],

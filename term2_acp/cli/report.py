@@ -1,0 +1,223 @@
+"""What ``term2 doctor`` shows: the health as a table for a person, or as JSON for a program.
+
+Rules:
+
+- Words, not symbols, and no escape sequences but the colours of a terminal: the text goes into logs and bug
+  reports. What is not printable is written out.
+- On a terminal lines are folded at its width, never cut. Elsewhere there is no width, and a line stays whole.
+- JSON has the names of the fields of ``cli.health``, and ASCII alone.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import attrs
+from attrs import frozen
+
+from term2_acp.cli.health import (
+    Health,
+    Level,
+    ProviderHealth,
+    ProvidersHealth,
+    SandboxHealth,
+    StoreHealth,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXIT_STATUS = {Level.OK: 0, Level.BROKEN: 1, Level.LESS: 2}
+"""What ``Health.level`` is as an exit status."""
+
+# Columns where there is no terminal: more than any line has, since a log and grep want whole lines.
+_UNBOUNDED = 100_000
+
+# Columns below which nothing can be read. A terminal that says it is narrower is not believed.
+_NARROWEST = 30
+
+# Columns of a terminal that does not say.
+_USUAL = 80
+
+_VERDICTS = {
+    Level.OK: "everything works",
+    Level.LESS: "it works, with less than it could",
+    Level.BROKEN: "it does not work here",
+}
+_WORDS = {
+    Level.OK: "ok",
+    Level.LESS: "less than it could",
+    Level.BROKEN: "broken",
+    Level.UNKNOWN: "not looked at",
+}
+_COLOURS = {Level.OK: "green", Level.LESS: "yellow", Level.BROKEN: "red", Level.UNKNOWN: "yellow"}
+
+_GIB = 1024**3
+
+Row = tuple[str, str]
+
+
+@frozen
+class Screen:
+    """What is written to: columns of a terminal, None where there is none, and whether there are colours."""
+
+    width: int | None = None
+    colours: bool = False
+
+
+@frozen
+class Section:
+    """One part as a person reads it: what is wrong, then rows of a name and what is there, then notes."""
+
+    title: str
+    level: Level
+    problems: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+
+def screen_of(output: int, environ: Mapping[str, str]) -> Screen:
+    """What this descriptor leads to. Terminals get colours, unless ``NO_COLOR`` is set (no-color.org)."""
+    try:
+        width = os.get_terminal_size(output).columns
+    except OSError:
+        return Screen()
+    plain = environ.get("NO_COLOR") or environ.get("TERM", "dumb") == "dumb"
+    # A terminal of which nobody knows the size says 0.
+    return Screen(width or _USUAL, colours=not plain)
+
+
+def to_json(health: Health) -> str:
+    """The health as one JSON object and a line end."""
+    level = health.level
+    shown = {"status": EXIT_STATUS[level], "level": level, **attrs.asdict(health)}
+    return json.dumps(shown, indent=2) + "\n"
+
+
+def to_text(health: Health, screen: Screen) -> str:
+    """The health as a table."""
+    from rich.console import Console  # only here: it is large
+
+    file = StringIO()
+    console = Console(
+        file=file,
+        width=_UNBOUNDED if screen.width is None else max(screen.width, _NARROWEST),
+        color_system="standard" if screen.colours else None,
+        no_color=not screen.colours,
+        force_terminal=screen.colours,
+        legacy_windows=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    level = health.level
+    console.print(f"term2 {health.machine.term2}: {_VERDICTS[level]}", style=_COLOURS[level])
+    for section in _sections(health):
+        _print(console, section)
+    return "".join(line.rstrip() + "\n" for line in file.getvalue().splitlines())
+
+
+def _print(console: "Console", section: Section) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print()
+    heading = Text(section.title, style="bold")
+    heading.append(f": {_WORDS[section.level]}", style=_COLOURS[section.level])
+    console.print(heading)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    for name, what in section.rows:
+        table.add_row(Text(name), Text(what))
+    for problem in section.problems:
+        console.print(Padding(Text(problem, style=_COLOURS[section.level], overflow="fold"), (0, 0, 0, 2)))
+    if section.rows:
+        console.print(Padding(table, (0, 0, 0, 2)))
+    for note in section.notes:
+        console.print(Padding(Text(note, overflow="fold"), (0, 0, 0, 2)))
+
+
+# -- the sections ----------------------------------------------------------------------------------
+
+
+def _sections(health: Health) -> Iterator[Section]:
+    yield _sandbox(health.sandbox)
+    found = health.ripgrep
+    rows = [("program", found.program), ("version", found.version)]
+    yield Section("ripgrep", found.level, found.problems, _known(rows))
+    settings = health.settings
+    where = settings.file or "nowhere: there is no home directory"
+    file = where if settings.found or settings.file is None else f"{where} (there is none, which is fine)"
+    yield Section("settings", settings.level, settings.problems, (("file", file),))
+    yield _providers(health.providers)
+    yield _store(health.store)
+    machine = health.machine
+    user = "root" if machine.root else "an ordinary user"
+    rows = [
+        ("term2", machine.term2),
+        ("Python", machine.python),
+        ("system", f"{machine.system} {machine.machine}"),
+        ("user", user),
+    ]
+    yield Section("machine", Level.OK, (), _known(rows))
+
+
+def _sandbox(found: SandboxHealth) -> Section:
+    made = " ".join(filter(None, (found.kind, found.version)))
+    rows = _known([("made by", made or None), ("program", found.program)])
+    return Section("sandbox", found.level, found.problems, (*rows, *_layers(found)), found.notes)
+
+
+def _layers(found: SandboxHealth) -> Iterator[Row]:
+    if found.layers:
+        from term2_acp.sandbox import Layer  # where there is one, it can be imported
+
+        labels = {layer.value: layer.label for layer in Layer}
+        yield from ((labels[word], "held" if held else "NOT held") for word, held in found.layers.items())
+
+
+def _providers(found: ProvidersHealth) -> Section:
+    used = None if found.chosen is None else f"{found.chosen}, model {found.model}"
+    rows = [("in use", used), *((provider.name, _provider(provider)) for provider in found.known)]
+    return Section("providers", found.level, found.problems, _known(rows))
+
+
+def _provider(provider: ProviderHealth) -> str:
+    words = [provider.type]
+    if provider.configured and provider.base_url is not None:
+        words.append(provider.base_url)
+    words.append(", ".join(provider.models) or "any model that is named")
+    if provider.key == "set":
+        words.append(f"key set by {provider.key_source}")
+    elif provider.key == "none":
+        words.append("no key")
+    if provider.problem is not None:
+        words.append(provider.problem)
+    return "; ".join(words)
+
+
+def _store(found: StoreHealth) -> Section:
+    if found.directory is None:
+        return Section("store", found.level, found.problems, ())
+    there = f"mode {found.mode}" if found.mode is not None else "will be made"
+    database = found.database
+    if database == "absent":
+        database = "none yet"
+    elif found.sessions is not None:
+        database = f"{database}, {found.sessions} sessions"
+    free = None if found.free_bytes is None else f"{found.free_bytes / _GIB:.1f} GiB"
+    rows = [
+        ("directory", f"{found.directory} ({there})"),
+        ("database", database),
+        ("free space", free),
+        ("logs", found.logs),
+    ]
+    return Section("store", found.level, found.problems, _known(rows), found.notes)
+
+
+def _known(rows: list[tuple[str, str | None]]) -> tuple[Row, ...]:
+    return tuple((name, what) for name, what in rows if what is not None)
