@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from benchmarks import rows
+from benchmarks import commands, rows
 from benchmarks.client import AGENT_CORE, CLIENT_CORE, AgentFailed
 from benchmarks.pairs import SUBJECT, House, Pair
 
@@ -96,6 +96,9 @@ ROWS = (
     Row("cancel", "cancel to idle, p50", "us", Goal.RATIO, 2.5, rows.cancel),
     Row("cancel-flood", "cancel to idle inside a flood", "ms", Goal.RATIO, 3.0, rows.cancel_flood),
     Row("crowd", "200 sessions x 10 chunks, CPU a turn", "us", Goal.RATIO, 4.0, rows.crowd),
+    Row("spawn", "a command in the sandbox, to bwrap", "ms", Goal.NONE, 0, commands.spawn),
+    Row("command", "a whole call of shell, to bwrap", "ms", Goal.NONE, 0, commands.call),
+    Row("command-cancel", "cancel to idle, a command running", "ms", Goal.MOST, 100, commands.cancel),
     Row("end", "end of input to exit, idle", "ms", Goal.MOST, 100, rows.end),
 )
 

@@ -8,6 +8,8 @@
 Standard library only. Everything that waits has a deadline.
 """
 
+import base64
+import codecs
 import json
 import subprocess
 import threading
@@ -130,12 +132,14 @@ class Story:
     """What a person has seen of one session. Whole messages replace, chunks append (ACP v2 upserts).
 
     ``messages`` maps an id to ``[role, text]``, ``calls`` an id to the tool call's fields, both in the
-    order in which they began. ``states`` holds every state, with the stop reason where there is one.
+    order in which they began; ``terminals`` maps an id to the bytes that a command's terminal shows.
+    ``states`` holds every state, with the stop reason where there is one.
     """
 
     def __init__(self) -> None:
         self.messages: dict[str, list[str]] = {}
         self.calls: dict[str, Message] = {}
+        self.terminals: dict[str, bytes] = {}
         self.states: list[str] = []
 
     def take(self, update: Message) -> None:
@@ -155,6 +159,12 @@ class Story:
         elif kind == "tool_call_content_chunk":
             call = self.calls.setdefault(update["toolCallId"], {})
             call["content"] = [*call.get("content", ()), update["content"]]
+        elif kind == "terminal_output_chunk":
+            self.terminals[update["terminalId"]] += base64.b64decode(update["data"])
+        elif kind == "terminal_update":
+            shown = update.get("output")
+            before = self.terminals.get(update["terminalId"], b"")
+            self.terminals[update["terminalId"]] = base64.b64decode(shown["data"]) if shown else before
 
     def said(self, role: str) -> str:
         """Everything that was said in that role, joined."""
@@ -176,6 +186,7 @@ class Printer:
         self._write = write
         self._began = time.monotonic()
         self._open = ""
+        self._decoders: dict[str, codecs.IncrementalDecoder] = {}
 
     def line(self, who: str, text: str) -> None:
         """One entry; further lines of the text are indented below it."""
@@ -202,6 +213,14 @@ class Printer:
                 self.line("tool", self._call(update))
             case "tool_call_content_chunk":
                 self.line("tool", text_of(update["content"]))
+            case "terminal_update":
+                self._terminal(update)
+            case "terminal_output_chunk":
+                if self._open != update["terminalId"]:
+                    self._close()
+                    self._open = update["terminalId"]
+                    self._write(self._head("output"))
+                self._write(self._indent(plain(self._decoded(update["terminalId"], update["data"]))))
             case "plan_update":
                 entries = update["plan"].get("entries", ())
                 self.line("plan", "\n".join(f"[{e['status']}] {e['content']}" for e in entries))
@@ -211,6 +230,20 @@ class Printer:
                 self.line("usage", f"{update['used']} of {update['size']} tokens")
             case _:
                 self.line(kind, json.dumps(update, ensure_ascii=False))
+
+    def _terminal(self, update: Message) -> None:
+        if update.get("command"):
+            self.line("terminal", f"$ {update['command']}\n(in {update.get('cwd')})")
+        if update.get("output"):
+            self.line("output", self._decoded(update["terminalId"], update["output"]["data"]))
+        if update.get("exitStatus") is not None:
+            ended = update["exitStatus"]
+            self.line("terminal", f"ended: {ended.get('signal') or ended.get('exitCode')}")
+
+    def _decoded(self, terminal_id: str, data: str) -> str:
+        # A character may be split between two chunks.
+        decoder = self._decoders.setdefault(terminal_id, codecs.getincrementaldecoder("utf-8")("replace"))
+        return decoder.decode(base64.b64decode(data))
 
     def _call(self, update: Message) -> str:
         words = [str(update[key]) for key in ("status", "name", "title") if update.get(key)]

@@ -6,6 +6,8 @@ The words of the prompt say what is played:
 - ``bench flood SIZE``: the same without end.
 - ``bench paced N US``: N deltas of 32 characters, US microseconds apart.
 - ``bench perm K``: K replies with one tool call each: a file outside every workspace is read, so each asks.
+- ``bench sh K``: K replies with one ``shell`` call each, of a command that does nothing.
+- ``bench sleep``: one ``shell`` call, of a command that says a word and then sleeps.
 - ``bench hang``: nothing, and the stream stays open.
 
 Anything else is answered by a greeting. Text is not merged, so that every delta is paid for.
@@ -48,6 +50,10 @@ class Bench:
                 return _then_stop(chain.from_iterable(repeat(paced, count)))
             case ["perm"], (count,):
                 return _permission(call) if call < count else _then_stop([TextDelta("Done.")])
+            case ["sh"], (count,):
+                return _command(call, f": {call}") if call < count else _then_stop([TextDelta("Done.")])
+            case ["sleep"], ():
+                return _command(call, "echo up; sleep 600")
             case ["hang"], ():
                 return iter([Hang()])
         return _then_stop([TextDelta(GREETING)])
@@ -61,6 +67,11 @@ def _permission(call: int) -> Iterator[Played]:
     # Each call differs from the last, or it would be taken for a model that repeats itself.
     arguments = f'{{"path": "{OUTSIDE}", "start_line": 1, "end_line": {call + 1}}}'
     return iter([ToolCallDelta(f"bench_{call}", "read_file", arguments), Finished(Finish.TOOL_CALLS)])
+
+
+def _command(call: int, command: str) -> Iterator[Played]:
+    made = ToolCallDelta(f"bench_{call}", "shell", f'{{"command": "{command}"}}')
+    return iter([made, Finished(Finish.TOOL_CALLS)])
 
 
 def _then_stop(deltas: "Iterator[Played] | list[Played]") -> Iterator[Played]:

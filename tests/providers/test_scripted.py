@@ -1,6 +1,7 @@
 """The scripted provider: docs/SCRIPTS.md is true, its waits are exact under the autojump clock, a mistake in
 a script is named with its place, and the built-in script plays what its words say."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -248,6 +249,21 @@ async def test_bench_perm_calls_each_time_with_other_arguments() -> None:
         assert finished == Finished(Finish.TOOL_CALLS)
     assert len(seen) == 3
     assert await bench("bench perm 3", 3) == [[TextDelta("Done.")], [Finished(Finish.STOP)]]
+
+
+async def test_bench_sh_runs_commands_that_differ() -> None:
+    commands = []
+    for number in range(2):
+        ((call,), (finished,)) = await bench("bench sh 2", number)
+        assert isinstance(call, ToolCallDelta)
+        assert call.name == "shell"
+        assert finished == Finished(Finish.TOOL_CALLS)
+        commands.append(json.loads(call.arguments))
+    assert commands == [{"command": ": 0"}, {"command": ": 1"}]
+    assert await bench("bench sh 2", 2) == [[TextDelta("Done.")], [Finished(Finish.STOP)]]
+    ((call,), _finished) = await bench("bench sleep")
+    assert isinstance(call, ToolCallDelta)
+    assert json.loads(call.arguments) == {"command": "echo up; sleep 600"}
 
 
 async def test_bench_hang(autojump_clock: MockClock) -> None:

@@ -1,5 +1,7 @@
 """The editor's side that the demo and the talk share: how updates fold, and how they are printed."""
 
+import base64
+
 from editor import Printer, Story, plain, text_of
 
 
@@ -68,3 +70,41 @@ def test_chunks_of_a_message_share_a_line():
     printer.line("ended", "now")
     lines = [line[11:] for line in "".join(written).splitlines()]
     assert lines == ["agent   one two", "        three", "agent   x", "ended   now"]
+
+
+def terminal(**members):
+    return {"sessionUpdate": "terminal_update", "terminalId": "t", **members}
+
+
+def output(data):
+    return {
+        "sessionUpdate": "terminal_output_chunk",
+        "terminalId": "t",
+        "data": base64.b64encode(data).decode(),
+    }
+
+
+RAN = (
+    terminal(command="make", cwd="/w"),
+    output(b"50 \xe2\x82"),
+    output(b"\xac\n"),
+    terminal(exitStatus={"exitCode": 2}),
+)
+
+
+def test_a_terminal_keeps_its_bytes_and_a_snapshot_replaces_them():
+    story = Story()
+    for update in RAN:
+        story.take(update)
+    assert story.terminals == {"t": "50 €\n".encode()}
+    story.take(terminal(output={"data": base64.b64encode(b"head").decode()}))
+    assert story.terminals == {"t": b"head"}
+
+
+def test_a_command_is_printed_with_whole_characters_and_how_it_ended():
+    written = []
+    printer = Printer(written.append)
+    for update in RAN:
+        printer.update(update)
+    lines = [line[11:].rstrip() for line in "".join(written).splitlines()]
+    assert lines == ["terminal $ make", "        (in /w)", "output  50 €", "", "terminal ended: 2"]
