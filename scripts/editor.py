@@ -210,7 +210,8 @@ class Printer:
                 reason = update.get("stopReason")
                 self.line("state", update["state"] + (f": {reason}" if reason else ""))
             case "tool_call_update":
-                self.line("tool", self._call(update))
+                if words := self._call(update):  # a call that only names its terminal says nothing new
+                    self.line("tool", words)
             case "tool_call_content_chunk":
                 self.line("tool", text_of(update["content"]))
             case "terminal_update":

@@ -42,6 +42,7 @@ from term2_acp.redact import PLACEHOLDER, Redactor
 from term2_acp.sandbox import Layer, Layers, Unavailable
 from term2_acp.store import schema
 from term2_acp.workspace.ripgrep import find
+from tests.kit import processes
 from tests.kit.home import Home
 from tests.kit.program import read_line
 
@@ -426,13 +427,15 @@ def test_an_interrupt_leaves_nothing(home):
     ) as process:
         asked = os.open(programs / "asked", os.O_RDONLY)
         try:
-            pid = int(read_line(asked))
+            read_line(asked)
+            family = processes.descendants(process.pid)
+            assert family
             process.send_signal(signal.SIGTERM)
             assert process.communicate(timeout=30) == (b"", b"")
         finally:
             os.close(asked)
     assert process.returncode == 130
-    assert not Path(f"/proc/{pid}").exists()
+    assert processes.alive(family) == []
     assert sorted(path.name for path in home.root.rglob("*")) == before
 
 

@@ -5,13 +5,16 @@ import secrets
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from term2_acp.domain.confinement import Confinement
+from term2_acp.domain.paths import is_within
 from term2_acp.sandbox import Limits, Policy
 from term2_acp.sandbox.environment import environment
+from term2_acp.sandbox.policy import TEMPORARY_FOLDERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +46,17 @@ def policy(folder, *, temporary="/tmp", limits=None, **places):
     )
 
 
+@contextmanager
+def visible_folder():
+    """A folder that commands see: not below one that they have for themselves. Skips where there is none."""
+    for place in map(os.path.realpath, ("/srv", "/opt", os.path.expanduser("~"))):
+        if os.access(place, os.W_OK) and not any(is_within(own, place) for own in TEMPORARY_FOLDERS):
+            with tempfile.TemporaryDirectory(prefix=".term2-test-", dir=place) as folder:
+                yield Path(folder)
+            return
+    pytest.skip("every folder that may be written here is one that commands have for themselves")
+
+
 async def everything(command):
     """All output of a command."""
     parts = []
@@ -56,8 +70,8 @@ def mark():
     return f"1000.{secrets.randbelow(10**9):09}"
 
 
-def running(word):
-    """The processes, dead ones left out, one of whose arguments is ``word``."""
+def running(*words):
+    """The processes, dead ones left out, which have all ``words`` among their arguments."""
     found = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
@@ -65,7 +79,7 @@ def running(word):
             state = Path(f"/proc/{name}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
         except OSError:
             continue
-        if word.encode() in arguments and state != "Z":
+        if state != "Z" and all(word.encode() in arguments for word in words):
             found.append(int(name))
     return found
 
@@ -84,7 +98,9 @@ def descriptors():
 def groups():
     """The control groups of commands that there are, by this process."""
     prefix = f"term2-{os.getpid()}-"
-    return [path for path in Path("/sys/fs/cgroup").glob(f"**/{prefix}*") if path.is_dir()]
+    # Others make and remove groups meanwhile; what vanishes under the walk is not ours.
+    walk = os.walk("/sys/fs/cgroup", onerror=lambda _error: None)
+    return [Path(folder, name) for folder, names, _files in walk for name in names if name.startswith(prefix)]
 
 
 def as_ordinary_user(script, *arguments):

@@ -358,7 +358,12 @@ head -c 9 /dev/zero > /dev/fill || head -c 9 /dev/zero > keys/fill || echo refus
 
 
 def test_devices_and_shared_memory_work(sandbox):
-    python = sys.executable if not sandbox.user else shutil.which("python3", path="/usr/bin:/bin")
+    # The interpreter itself, not its virtual environment, which may lie where a command has a folder of its own.
+    python = (
+        os.path.realpath(sys.executable)
+        if not sandbox.user
+        else shutil.which("python3", path="/usr/bin:/bin")
+    )
     if python is None:
         pytest.skip("there is no Python that an ordinary user can run")
     script = f"""

@@ -304,7 +304,7 @@ async def test_a_cancel_at_any_step_leaves_nothing(tmp_path):
                 entered.append(step)
                 assert await command.receive() == b"ready\n"
         assert running(seconds) == []
-        assert running(landlock.child.__file__) == []
+        assert running(landlock.child.__file__, str(os.getpid())) == []
         assert descriptors().keys() == before.keys()
         if not instrument.acted:
             break

@@ -30,7 +30,7 @@ from term2_acp.sandbox import (
 )
 from term2_acp.sandbox import launch as launching
 from term2_acp.sandbox import sandbox as room
-from tests.kit.commands import as_ordinary_user, bwrap, descriptors, everything, groups
+from tests.kit.commands import as_ordinary_user, bwrap, descriptors, everything, groups, visible_folder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
@@ -231,26 +231,13 @@ async def test_a_bubblewrap_that_lacks_one_promise_is_found_out(monkeypatch, lay
     change = f"argv = sys.argv[1:]\n{BROKEN[layer]}\nos.execv({bwrap()!r}, ['bwrap', *argv])"
     # The trial shall find it, not the look at the mounts, which comes before.
     monkeypatch.setattr("term2_acp.sandbox.launch.require_in_place", lambda *_: None)
-    with Visible() as folder:
+    with visible_folder() as folder:
         replaced(monkeypatch, folder, change)
         found = await Sandbox({"PATH": "/usr/bin:/bin"}, (), str(folder / "state")).layers()
     assert isinstance(found, Unavailable)
     assert layer.label in found.reason
     others = set(BROKEN) - {layer}
     assert [other for other in others if other.label in found.reason] == []
-
-
-class Visible:
-    """A folder that commands see, outside of the temporary ones."""
-
-    def __enter__(self):
-        import tempfile
-
-        self.folder = tempfile.TemporaryDirectory(prefix=".term2-test-", dir=Path.home())
-        return Path(self.folder.name)
-
-    def __exit__(self, *_):
-        self.folder.cleanup()
 
 
 async def test_nothing_at_all_is_told_with_all_reasons(sandbox, monkeypatch, workspace, tmp_path):

@@ -101,6 +101,15 @@ def test_a_terminal_keeps_its_bytes_and_a_snapshot_replaces_them():
     assert story.terminals == {"t": b"head"}
 
 
+def test_a_call_that_only_names_its_terminal_is_no_line():
+    written = []
+    content = [{"type": "terminal", "terminalId": "t"}]
+    Printer(written.append).update(
+        {"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": content}
+    )
+    assert written == []
+
+
 def test_a_command_is_printed_with_whole_characters_and_how_it_ended():
     written = []
     printer = Printer(written.append)
