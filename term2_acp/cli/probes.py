@@ -35,7 +35,7 @@ _WEAKER = "Commands run in a weaker sandbox than there is: see what is not held.
 async def check_ripgrep(program: str | None) -> RipgrepHealth:
     """Have ripgrep say its version and find something, as the tools run it. Cancelled, it is killed."""
     if program is None:
-        missing = "ripgrep (`rg`) is not installed beside term2 nor on PATH: glob and grep fail."
+        missing = "ripgrep (`rg`) is installed neither with term2 nor by the system: glob and grep fail."
         return RipgrepHealth(Level.LESS, (missing,))
     version, why = None, f"it did not answer within {RIPGREP_S:.0f} s"
     with trio.move_on_after(RIPGREP_S):

@@ -13,5 +13,6 @@ Rules of the room:
 
 from term2_acp.process.orphan import dies_with_parent
 from term2_acp.process.process import Process, open_process
+from term2_acp.process.programs import SYSTEM_FOLDERS
 
-__all__ = ["Process", "dies_with_parent", "open_process"]
+__all__ = ["SYSTEM_FOLDERS", "Process", "dies_with_parent", "open_process"]

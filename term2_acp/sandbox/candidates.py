@@ -10,17 +10,13 @@ limits. Landlock comes last.
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import trio
 from attrs import frozen
 
-from term2_acp.process import open_process
+from term2_acp.process import SYSTEM_FOLDERS, open_process
 from term2_acp.sandbox import landlock
-from term2_acp.sandbox.environment import DEFAULT_PATH
-
-FOLDERS = f"{DEFAULT_PATH}:/run/current-system/sw/bin"
-"""Where systems install programs, as a search path; the last is that of NixOS."""
 
 # Seconds for a program to tell its version.
 _VERSION_DEADLINE_S = 5.0
@@ -45,7 +41,7 @@ async def find(variables: Mapping[str, str]) -> list[Candidate]:
     ``variables`` is the environment in which a program is asked for its version.
     """
     found = []
-    for program in [*bundled(), *installed(FOLDERS)]:
+    for program in [*bundled(), *installed(SYSTEM_FOLDERS)]:
         seen = identity(program)  # before it is asked: it may be replaced meanwhile
         version = await _version(program, variables)
         if seen is not None and version is not None:
@@ -67,10 +63,10 @@ def bundled() -> list[str]:
         return []
 
 
-def installed(path: str) -> list[str]:
-    """The machine's own bubblewraps, in the order of a search path; none that is not safe to run."""
+def installed(folders: Iterable[str]) -> list[str]:
+    """The machine's own bubblewraps in these folders, in their order; none that is not safe to run."""
     found = []
-    for folder in path.split(os.pathsep):
+    for folder in folders:
         program = os.path.realpath(os.path.join(folder, "bwrap"))
         if not folder.startswith("/") or program in found or not os.access(program, os.X_OK):
             continue

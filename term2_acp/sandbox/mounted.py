@@ -78,7 +78,8 @@ def _is_placed(mount: Mount, inside: "_Tree", here: "_Tree") -> bool:
     if found is None or found.point != mount.target:
         return False
     if mount.kind in _EMPTY:
-        return found.kind == "tmpfs" and found.root == "/"
+        # A new one: a folder of the machine may be a file system in memory as well.
+        return found.kind == "tmpfs" and found.device not in here.devices
     assert mount.source is not None
     source = here.on(mount.source)
     if source is None:
@@ -99,6 +100,7 @@ class _Tree:
     def __init__(self, text: str) -> None:
         lines = [_parsed(line) for line in text.split("\n") if line]
         numbers = {line.number for line in lines}
+        self.devices = {line.device for line in lines}
         self._on = {(line.parent, line.point): line for line in lines}
         tops = (line for line in lines if line.point == "/" and line.parent not in numbers - {line.number})
         self._top = next(tops, None)

@@ -18,13 +18,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 
 from attrs import define, field, frozen
 
-from term2_acp.process import Process, dies_with_parent, open_process
+from term2_acp.process import SYSTEM_FOLDERS, Process, dies_with_parent, open_process
 from term2_acp.workspace.patterns import Pattern, PatternRefused
 from term2_acp.workspace.refusals import Failed, from_os_error
 from term2_acp.workspace.replace import STAGED_NAMES
@@ -133,15 +133,13 @@ class Ground:
     file: int | None = None
 
 
-def find() -> str | None:
-    """The ripgrep program: beside this Python's scripts, else on PATH; None when there is none."""
+def find(folders: Sequence[str] = SYSTEM_FOLDERS) -> str | None:
+    """The ripgrep program: beside this Python's scripts, else where systems install it; None for none."""
     # Imported here, since most starts of the program never search.
     import shutil
     import sysconfig
 
-    places = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
-    # A relative entry would be taken from whatever folder we happen to be in.
-    places += [place for place in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
+    places = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable), *folders]
     return shutil.which("rg", path=os.pathsep.join(places))
 
 
@@ -268,7 +266,9 @@ def _literally(path: str) -> str:
 @asynccontextmanager
 async def _running(program: str | None, arguments: list[str], ground: Ground) -> AsyncIterator[Process]:
     if program is None:
-        raise Failed("Searching needs ripgrep (`rg`), which is not installed beside term2 nor on PATH.")
+        raise Failed(
+            "Searching needs ripgrep (`rg`), which is installed neither with term2 nor by the system."
+        )
     excluded = [f"--iglob={pattern}" for pattern in _left_out(ground)] if ground.file is None else []
     argv = [program, *_FLAGS, *arguments, *excluded, "--", _HERE if ground.file is None else "-"]
     # On Linux the open folder has a name of its own, which no swap changes.

@@ -503,7 +503,9 @@ def test_as_an_ordinary_user(ordinary):
     found = json.loads(done.stdout)
     assert done.stderr == b""
     assert found["machine"]["root"] is False
-    assert [found[part]["level"] for part in ("ripgrep", "settings", "store")] == ["ok"] * 3
+    assert [found[part]["level"] for part in ("settings", "store")] == ["ok"] * 2
+    # This user's Python may be another than that which ripgrep was installed with; its path is not asked.
+    assert found["ripgrep"]["level"] == ("ok" if found["ripgrep"]["program"] else "less")
     assert list(root.iterdir()) == []
 
 

@@ -358,7 +358,7 @@ head -c 9 /dev/zero > /dev/fill || head -c 9 /dev/zero > keys/fill || echo refus
 
 
 def test_devices_and_shared_memory_work(sandbox):
-    # The interpreter itself, not its virtual environment, which may lie where a command has a folder of its own.
+    # The interpreter itself, not its virtual environment: that may lie where a command has its own folder.
     python = (
         os.path.realpath(sys.executable)
         if not sandbox.user

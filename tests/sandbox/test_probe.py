@@ -349,7 +349,7 @@ async def test_the_newer_program_goes_first_and_the_bundled_one_of_equals(
         program = system / "bwrap"
         program.write_text(f"#!/bin/sh\necho bubblewrap {version}\n")
         program.chmod(0o755)
-        monkeypatch.setattr(candidates, "FOLDERS", f"relative:{system}")
+        monkeypatch.setattr(candidates, "SYSTEM_FOLDERS", ("relative", str(system)))
         asked = Sandbox({}, (), str(tmp_path / "state"))
         found = await asked.layers()
         assert isinstance(found, Layers)
@@ -375,7 +375,7 @@ def test_only_a_program_that_is_safe_to_run_is_taken_from_where_the_system_has_i
     (folder / "bwrap").touch()
     (folder / "bwrap").chmod(mode)
     folder.chmod(folder_mode)
-    found = candidates.installed(os.pathsep.join(["", ".", "bin", str(folder), str(folder), "/nowhere"]))
+    found = candidates.installed(["", ".", "bin", str(folder), str(folder), "/nowhere"])
     assert found == ([str(folder / "bwrap")] if taken else [])
 
 

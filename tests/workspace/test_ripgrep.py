@@ -312,7 +312,8 @@ async def test_without_ripgrep_the_search_fails_and_says_so(root):
             await search
 
 
-def test_ripgrep_is_found_beside_this_python_without_a_path(monkeypatch, tmp_path):
+def test_ripgrep_is_found_beside_this_python_and_never_along_a_search_path(monkeypatch, tmp_path):
+    """A search path leads through projects, where a command could leave a program for us to start."""
     monkeypatch.setenv("PATH", "")
     assert os.access(ripgrep_module.find(), os.X_OK)
     (tmp_path / "rg").write_text("")
@@ -320,10 +321,10 @@ def test_ripgrep_is_found_beside_this_python_without_a_path(monkeypatch, tmp_pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sysconfig.get_path", lambda _: "/nowhere")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    monkeypatch.setenv("PATH", "." + os.pathsep + "bin")
-    assert ripgrep_module.find() is None
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert ripgrep_module.find() == str(tmp_path / "rg")
+    monkeypatch.setenv("PATH", os.pathsep.join([".", str(tmp_path)]))
+    assert ripgrep_module.find(()) is None
+    assert ripgrep_module.find() != str(tmp_path / "rg")
+    assert ripgrep_module.find((str(tmp_path),)) == str(tmp_path / "rg")
 
 
 async def test_a_pattern_that_blows_up_elsewhere_takes_no_time(files, ws):
