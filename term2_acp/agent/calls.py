@@ -4,7 +4,8 @@ Invariants, held here and nowhere else:
 
 - a call is announced once (pending, with title, name, kind, input and places) and ends once, with a final
   status, a raw output and an effect record;
-- what a tool has done stands: a call whose outcome is known when the turn is cancelled is ``completed``.
+- what a tool has done stands: a call whose outcome is known when the turn is cancelled is ``completed``;
+- no terminal that was shown outlasts its turn: one that nobody has ended by then ends with no exit known.
 
 Dispatch settles calls as they end. ``settle_all`` ends whatever is still open when the turn's scope has
 been left, in the order of the calls, without waiting for anything.
@@ -19,7 +20,7 @@ from attrs import define, field
 
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text
-from term2_acp.domain.ids import ToolCallId, new_tool_call_id
+from term2_acp.domain.ids import TerminalId, ToolCallId, new_tool_call_id
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.permission.choices import escape_for_person
 from term2_acp.providers.base import ToolCallDelta
@@ -103,6 +104,7 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._open: dict[ToolCallId, Call] = {}
+        self._terminals: dict[TerminalId, None] = {}  # shown and not ended, in their order
 
     def __len__(self) -> int:
         return len(self._open)
@@ -110,6 +112,13 @@ class OpenCalls:
     def is_open(self, call: Call) -> bool:
         """Whether the call has been announced and has not ended."""
         return call.tool_call_id in self._open
+
+    def see_terminal(self, update: ev.TerminalUpdate) -> None:
+        """A terminal is shown, or has ended."""
+        if update.exit_status is None:
+            self._terminals[update.terminal_id] = None
+        else:
+            self._terminals.pop(update.terminal_id, None)
 
     def announce(self, call: Call) -> list[ev.Event]:
         """Open the call; the events that show it and keep it."""
@@ -139,9 +148,11 @@ class OpenCalls:
     def settle_all(self, failure: str | None, *, at_work: bool = False) -> list[ev.Event]:
         """End every open call: with its outcome if it has one, else failed with ``failure``, or cancelled.
 
-        With ``at_work``, calls that were dispatched did not give way, and their outcome is unknown.
+        With ``at_work``, calls that were dispatched did not give way, and their outcome is unknown. Terminals
+        that are open end before the calls.
         """
-        events: list[ev.Event] = []
+        unended, self._terminals = self._terminals, {}
+        events: list[ev.Event] = [ev.TerminalUpdate(one, exit_status=ev.ExitStatus()) for one in unended]
         for call in list(self._open.values()):
             if call.outcome is not None:
                 events += self.complete(call, call.outcome)

@@ -5,8 +5,9 @@ group, the turn that the group belongs to is over, and until its idle nothing of
 
 - A turn whose prompt is in the group is *refused*: the request is answered with an error, and the turn
   leaves no trace, not even its idle.
-- A turn that is under way *fails*: shown are the sentence that says why, the bare final status of calls that
-  the client knows, and an idle that does not say that all went well. They are kept if that works again.
+- A turn that is under way *fails*: shown are the sentence that says why, the bare final status of calls and
+  the bare exit status of terminals that the client knows, and an idle that does not say that all went well.
+  They are kept if that works again.
 
 The outbox is one line and every turn in it ends with exactly one idle, so the pump knows by itself where a
 turn that failed ends and the next one begins.
@@ -22,7 +23,7 @@ import trio
 from attrs import define, field
 
 from term2_acp.domain import events as ev
-from term2_acp.domain.ids import SessionId, ToolCallId, new_message_id
+from term2_acp.domain.ids import SessionId, TerminalId, ToolCallId, new_message_id
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.session.outbox import Admission, Marker, Outbox
@@ -48,7 +49,7 @@ class Pump:
     _turn: Admission | None = field(default=None, init=False)  # whose entries are passing
     _failure: Failure | None = field(default=None, init=False)  # why that turn cannot be shown
     _refused: bool = field(default=False, init=False)
-    _unseen: set[ToolCallId] = field(factory=set, init=False)
+    _unseen: set[ToolCallId | TerminalId] = field(factory=set, init=False)
     _hurried: bool = field(default=False, init=False)
     _patience: trio.CancelScope = field(factory=trio.CancelScope, init=False)
 
@@ -137,6 +138,8 @@ class Pump:
         for entry in entries:
             if isinstance(entry, ToolCallUpdate):
                 words += self._bare_end(entry)
+            elif isinstance(entry, ev.TerminalUpdate):
+                words += self._bare_exit(entry)
             elif isinstance(entry, ev.ToolCallSettled | ev.ToolCallBegan):
                 words += [entry] if entry.tool_call_id not in self._unseen else []
             elif isinstance(entry, ev.ToolCallPrepared):
@@ -152,6 +155,14 @@ class Pump:
         if update.status is None or not update.status.final or update.tool_call_id in self._unseen:
             return []
         return [ToolCallUpdate(update.tool_call_id, status=update.status, raw_output=UNKEPT)]
+
+    def _bare_exit(self, update: ev.TerminalUpdate) -> list[Entry]:
+        """The end of a terminal that the client knows; without it, its command seems to run on."""
+        if update.command is not None:  # it begins here, in what is not shown
+            self._unseen.add(update.terminal_id)
+        if update.exit_status is None or update.terminal_id in self._unseen:
+            return []
+        return [ev.TerminalUpdate(update.terminal_id, exit_status=update.exit_status)]
 
 
 def _to_idle(entries: Sequence[Entry]) -> tuple[Sequence[Entry], Sequence[Entry]]:

@@ -271,6 +271,8 @@ class Session:
             return  # its cancel may not have reached its task yet; the pump lets none of this through
         for event in events:
             self.transcript.apply(event)
+            if type(event) is ev.TerminalUpdate:
+                self.open_calls.see_terminal(event)
 
     async def room(self) -> None:
         """See ``agent.ports.TurnPorts``."""

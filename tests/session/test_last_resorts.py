@@ -8,16 +8,18 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from term2_acp.domain.events import UserMessage
+from term2_acp.domain.events import ExitStatus, TerminalUpdate, UserMessage
 from term2_acp.providers.base import Finish, Finished, TextDelta, ToolCallDelta
 from term2_acp.store import StoreFailed
 from term2_acp.store.errors import FULL
+from tests.kit.fold import fold
 from tests.kit.indoors import Probe, ReadingProbe, indoors
 from tests.kit.steps import at_step, seeded
 from tests.kit.until import until
 from tests.kit.wire import Refused
 
 HI = '[[rules]]\n[[rules.replies]]\nsteps = [{ text = "Hello." }]\n'
+TERMINAL = "term_0123456789abcdef0123"
 GO = {"prompt": [{"type": "text", "text": "go"}]}
 
 
@@ -131,6 +133,40 @@ async def test_every_close_of_a_stuck_turn_is_answered_in_time(
         await trio.sleep(60)  # virtual: the tool comes back, and nobody cares any more
         assert await daemon.editor.request("session/resume", params) == {}
     assert "failed inside" not in caplog.text
+
+
+class StuckCommand(Probe):
+    """A tool whose terminal is shown, and whose command no kill ends for a minute."""
+
+    name = "stuck_command"
+
+    async def run(self, prepared, context):
+        await context.publish(TerminalUpdate(TERMINAL, "sleep 60", "/somewhere"))
+        with trio.CancelScope(shield=True):
+            await trio.sleep(60)
+        context.ports.show_nowait([TerminalUpdate(TERMINAL, exit_status=ExitStatus(0))])
+        return await super().run(prepared, context)
+
+
+async def test_a_turn_that_is_given_up_leaves_no_terminal_that_seems_to_run(tmp_path, autojump_clock):
+    call = '{ call = "stuck_command", arguments = { name = "a" } }'
+    script = f"[[rules]]\n[[rules.replies]]\nsteps = [{call}]\n"
+    async with indoors(tmp_path, script, more_tools={"stuck_command": StuckCommand()}) as daemon:
+        session_id, turn = await daemon.begin("go")
+        await turn.seen("terminal_update")
+        close = await daemon.editor.call("session/close", {"sessionId": session_id})
+        with pytest.raises(Refused, match="-32603"):
+            await close.result()
+        _begun, ended = turn.of("terminal_update")
+        assert ended["exitStatus"] == {}  # nobody knows
+        kinds = [(update["sessionUpdate"], update.get("status")) for update in turn.updates[-3:]]
+        assert kinds == [("terminal_update", None), ("tool_call_update", "failed"), ("state_update", None)]
+        live = fold(turn.updates)
+        await trio.sleep(60)  # virtual: the command ends after all, and is told to nobody
+        start = len(daemon.editor.frames)
+        params = {"sessionId": session_id, "cwd": str(daemon.workspace), "replayFrom": {"type": "start"}}
+        await daemon.editor.request("session/resume", params)
+        assert fold(daemon.editor.updates(session_id, start)) == live
 
 
 @pytest.mark.parametrize("n", range(8))
