@@ -11,6 +11,8 @@ Rules:
 - Only ``Selected`` with an allowing option of this very ask, while it is still current, is an approval.
   Everything else is a refusal with a sentence; a client that is gone, and an ask that is stale, end the
   turn (``Abandoned``).
+- A question that is too long to be shown whole is not asked. Cut, it would have the person allow what they
+  were not shown, and a grant hold for a path that its option does not name.
 - A waiter that is cancelled withdraws its ask: still queued, it is never sent; sent, the client is told.
 - Human time is nobody's: nothing here has a clock.
 
@@ -38,7 +40,16 @@ _NOT_OFFERED = "The editor answered with a choice that was not offered, so this 
 _NOT_UNDERSTOOD = "The editor did not give an answer that can be understood, so this was refused."
 _DISMISSED = "The person dismissed the question, so this and the rest of the reply was not run."
 _LOST = "The editor went away before it answered, so this was not run."
+_TOO_LONG = (
+    "The question about this call would be too long to be shown whole, so it was not asked and the call was "
+    "not run. Split the call into smaller ones."
+)
 _STALE = "What was asked about changed before the answer came, so this was not run."
+
+# Bytes, as JSON, of an ask's description and of the name of an option. Below the shares of a frame that these
+# have (``acp.v2.client``), where longer ones would be cut.
+MAX_DESCRIPTION_BYTES = 400_000
+MAX_NAME_BYTES = 100_000
 
 # One sequence for the whole process: a late answer of one session can never name the ask of another.
 _ask_ids = itertools.count(1)
@@ -176,6 +187,10 @@ class Broker:
         if self.closed:
             await trio.lowlevel.checkpoint()
             return Abandoned()
+        if not _fits(ask):
+            logger.warning("ask %d is too long to be shown, and was not asked", ask.ask_id)
+            await trio.lowlevel.checkpoint()
+            return Refused(_TOO_LONG)
         revision = self.revision
         answer = await self._wait_for_answer(ask)
         return self._judge(ask, revision, answer, {choice.value: choice for choice in choices})
@@ -228,6 +243,17 @@ class Broker:
     def _lose_all(self) -> None:
         for waiting in tuple(self._open.values()):
             waiting.lose_nowait()
+
+
+def _fits(ask: Ask) -> bool:
+    return _size(ask.description) <= MAX_DESCRIPTION_BYTES and all(
+        _size(option.name) <= MAX_NAME_BYTES for option in ask.options
+    )
+
+
+def _size(text: str) -> int:
+    """Bytes of a text as JSON. It is escaped for a person, so no other character grows."""
+    return len(text.encode()) + text.count('"') + text.count("\\") + text.count("\n")
 
 
 def _shown(tool_call: ToolCallUpdate) -> ToolCallUpdate:

@@ -13,6 +13,7 @@
 - What a program writes is data: nothing in it is read, and the words of the result that are ours come first.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -34,6 +35,8 @@ from term2_acp.workspace import Kind, Workspace
 
 if TYPE_CHECKING:
     from term2_acp.sandbox.command import Command
+
+logger = logging.getLogger(__name__)
 
 # Milliseconds that a program may take: two minutes where nothing is said, ten for a long build.
 DEFAULT_TIMEOUT_MS = 120_000
@@ -128,6 +131,7 @@ async def run_program(
         async with context.sandbox.launch(argv, before, cwd=files.cwd, pass_fds=descriptors) as command:
             await course.attend(command)
     except SandboxError as error:
+        logger.warning("a command was not run: %s", error.reason)
         raise ToolError(f"Nothing was run: {error.reason}") from None
     except BaseException:
         if course.started:

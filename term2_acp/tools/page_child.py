@@ -40,6 +40,7 @@ _BLOCKS = frozenset(
 _APART = frozenset({"dl", "h1", "h2", "h3", "h4", "h5", "h6", "p", "table"})
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
 _UNSEEN_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_FENCES = re.compile("`+")
 _WHITE = re.compile(r"[ \t\n\r\f]+")
 
 
@@ -188,9 +189,7 @@ class _Writer:
 
     def _preformatted(self, code: str) -> None:
         self._break(apart=True, row=True)
-        fence = "```"
-        while fence in code:
-            fence += "`"
+        fence = "`" * max(3, 1 + max(map(len, _FENCES.findall(code)), default=0))
         for line in (fence, *code.strip("\n").splitlines(), fence):
             # A line of code keeps its indent, and may be empty.
             self._put(line or " ")

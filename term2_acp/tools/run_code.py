@@ -102,7 +102,7 @@ class RunCode:
         return Prepared(
             actions=(Action(Access.COMMAND, description=deed),),
             preview=(Terminal(work.terminal_id),),
-            summary=f"For at most {seconds:g} s: a Python program of {_lines(work.code)}",
+            summary=f"For at most {seconds:g} s: a Python program of {_lines(work.code)}: {work.code}",
             work=work,
         )
 

@@ -101,7 +101,9 @@ async def _page(asked: PublicUrl, page: Page) -> Outcome:
     if page.url != asked:
         head.append(f"Final URL: {page.url.text}")
     head += [f"Status: {page.status}", f"Content type: {page.kind.text}"]
-    text = to_text(page.kind, body) if page.body is not None else None
+    text = None
+    if page.body is not None:
+        text = await trio.to_thread.run_sync(to_text, page.kind, body, abandon_on_cancel=True)
     if text is None:
         size = f" of {counted(page.size, 'byte')}" if page.size is not None else ""
         head.append(f"The body{size} is no text, so it is not shown.")

@@ -274,6 +274,10 @@ async def _exchange(
                     unreadable = str(error)
                 if inflow.ended or unreadable:
                     reading.cancel()  # met where the next bytes would be waited for
+                # The library waits only when it has nothing left. A server that sends a byte a piece would
+                # have ten thousand pieces dealt with between two waits, and nobody else served meanwhile. A
+                # cancel must not be met here, but inside of the generator.
+                await trio.lowlevel.cancel_shielded_checkpoint()
     try:
         body = inflow.body()
     except NotReadable as error:

@@ -9,6 +9,7 @@ import json
 import msgspec
 import pytest
 import trio
+from attrs import evolve
 
 from term2_acp.acp.v2.client import V2Client, answer_from_wire, ask_to_wire
 from term2_acp.acp.v2.fit import MAX_FRAME_BYTES
@@ -25,6 +26,7 @@ from term2_acp.domain.permission import (
     Unintelligible,
 )
 from term2_acp.domain.toolcall import Location, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.permission.broker import MAX_DESCRIPTION_BYTES, MAX_NAME_BYTES
 from term2_acp.transport.peer import ErrorReply, Gone, MalformedReply, Result
 from tests.kit.schema import Gate
 
@@ -193,6 +195,17 @@ def test_a_question_that_is_too_long_fits_and_says_what_is_missing():
     assert params["subject"]["toolCall"]["content"][-1]["content"]["text"] == (
         "The rest of this call is too long for the question. It is shown with the call itself."
     )
+
+
+def test_a_question_as_long_as_the_broker_lets_it_be_is_shown_whole():
+    name = "x\u20ac" * (MAX_NAME_BYTES // 4)
+    # As many options as any ask has.
+    options = tuple(Option(f"{n}", name, OptionKind.ALLOW_ALWAYS) for n in range(4))
+    description = 'a"\\\n' * (MAX_DESCRIPTION_BYTES // 7)  # 7 bytes as JSON
+    call = evolve(CALL, raw_input={"command": "c" * MAX_FRAME_BYTES})
+    params = sent(ask_of(description=description, options=options, tool_call=call))
+    assert params["description"] == description
+    assert [option["name"] for option in params["options"]] == [name] * 4
 
 
 @pytest.mark.parametrize(

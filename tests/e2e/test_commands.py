@@ -2,7 +2,6 @@
 that shows the same, and nothing left of a command however its turn, its session or the daemon ends."""
 
 import base64
-import json
 import signal
 import uuid
 from collections.abc import Sequence
@@ -14,24 +13,13 @@ from tests.kit.daemon import running
 from tests.kit.editor import Turn
 from tests.kit.fold import fold
 from tests.kit.home import Home
+from tests.kit.play import calling
 from tests.kit.processes import commanded
 from tests.kit.until import until
 
 
-def playing(tool: str, arguments: dict[str, object], then: str = "Done.") -> str:
-    """A script in which every prompt makes one call and then says a word."""
-    return f"""
-[[rules]]
-repeat = false
-[[rules.replies]]
-steps = [{{ call = "{tool}", raw = '''{json.dumps(arguments)}''' }}]
-[[rules.replies]]
-steps = [{{ text = "{then}" }}]
-"""
-
-
 def shell(command: str, **more: object) -> str:
-    return playing("shell", {"command": command, **more})
+    return calling(("shell", {"command": command, **more}))
 
 
 def kinds(turn: Turn) -> Sequence[str]:
@@ -174,7 +162,7 @@ async def test_a_program_reads_a_file_by_a_nested_call_and_asks_for_another(tmp_
         f"print(tools.read_file(path={str(outside)!r}))\n"
         "try:\n    tools.shell(command='true')\nexcept ToolError as error:\n    print('refused:', error)\n"
     )
-    home = Home.make(tmp_path, script=playing("run_code", {"code": code}))
+    home = Home.make(tmp_path, script=calling(("run_code", {"code": code})))
     (home.workspace / "in.txt").write_text("inside words\n")
     async with running(home) as daemon:
         await daemon.initialize()

@@ -7,6 +7,8 @@
 - ``plan``: shows a plan.
 """
 
+import json
+
 from tests.kit.home import Home
 
 HELLO = "Hello from the script."
@@ -80,3 +82,23 @@ def conformance(home: Home) -> str:
     path.parent.mkdir(exist_ok=True)
     path.write_text(OUTSIDE + "\n")
     return _TALK.replace("@OUTSIDE@", str(path)) + _WORK + _HELLO
+
+
+def calling(*calls: tuple[str, dict[str, object]], match: str = "^go$") -> str:
+    """A script in which a prompt that matches makes these calls in one reply, and is then done."""
+    steps = ", ".join(
+        f"{{ call = {json.dumps(name)}, raw = {json.dumps(json.dumps(arguments))} }}"
+        for name, arguments in calls
+    )
+    return f"""
+[[rules]]
+match = "{match}"
+[[rules.replies]]
+steps = [{steps}]
+[[rules.replies]]
+steps = [{{ text = "Done." }}]
+
+[[rules]]
+[[rules.replies]]
+steps = [{{ text = "Hello." }}]
+"""

@@ -4,6 +4,8 @@ A session's outbox is played by a list of posted asks, a client by a function th
 Real Trio tasks wait; nothing sleeps.
 """
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -22,7 +24,15 @@ from term2_acp.domain.permission import (
     Unintelligible,
 )
 from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
-from term2_acp.permission.broker import Abandoned, Approved, Broker, Refused, RefusedAll
+from term2_acp.permission.broker import (
+    MAX_DESCRIPTION_BYTES,
+    MAX_NAME_BYTES,
+    Abandoned,
+    Approved,
+    Broker,
+    Refused,
+    RefusedAll,
+)
 from term2_acp.permission.choices import Choice
 from term2_acp.permission.ground import Ground
 
@@ -75,10 +85,10 @@ def desk():
     return Desk()
 
 
-async def answered(desk, answer):
+async def answered(desk, answer, **said):
     """The verdict on one ask that is sent and then answered."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(desk.ask)
+        nursery.start_soon(partial(desk.ask, **said))
         await trio.testing.wait_all_tasks_blocked()
         desk.pump()
         desk.client.settles[0](answer)
@@ -345,4 +355,35 @@ async def test_a_client_that_fails_to_send_loses_the_ask_and_the_failure_goes_on
 async def test_choices_that_cannot_be_offered_are_an_error_and_nothing_is_asked(desk):
     with pytest.raises(ValueError, match="never offered"):
         await desk.ask(choices=(Choice.ALLOW_ONCE, Choice.UNSANDBOXED_ONCE, Choice.DENY))
+    assert desk.posted == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"description": "x" * (MAX_DESCRIPTION_BYTES - 4) + "\u00e9\u00e9"},
+        {"description": "\n" * (MAX_DESCRIPTION_BYTES // 2)},
+        {"path": "/" + "p" * (MAX_NAME_BYTES - len("Allow edits below / until this session closes")) + "/b"},
+    ],
+)
+async def test_what_fits_into_a_question_is_asked(desk, said):
+    assert await answered(desk, Selected("allow-once"), **said) == Approved(Choice.ALLOW_ONCE)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"description": "x" * (MAX_DESCRIPTION_BYTES + 1)},
+        {"description": "x" * (MAX_DESCRIPTION_BYTES - 4) + "\u20ac\u20ac"},
+        {"description": '"\\' * (MAX_DESCRIPTION_BYTES // 4) + "x"},
+        {"description": "\x01" * (MAX_DESCRIPTION_BYTES // 6)},
+        {"path": "/" + "p" * MAX_NAME_BYTES + "/b"},
+    ],
+)
+async def test_a_question_that_would_be_cut_is_not_asked(desk, said):
+    """Nobody allows what they were not shown, and no grant holds for what its option does not name."""
+    await desk.ask(**said)
+    verdict = desk.verdicts["a"]
+    assert isinstance(verdict, Refused)
+    assert "too long to be shown whole" in verdict.reason
     assert desk.posted == []

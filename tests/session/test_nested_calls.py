@@ -17,6 +17,7 @@ from term2_acp.providers.base import ToolAnswered
 from term2_acp.tools.base import Description, Outcome, Prepared, ToolContext
 from tests.kit.fold import fold
 from tests.kit.indoors import indoors
+from tests.kit.play import calling
 from tests.kit.steps import at_step, seeded
 from tests.kit.wire import Refused
 
@@ -77,25 +78,6 @@ def probe(name, **more) -> tuple[str, dict]:
     return "probe", {"name": name, **more}
 
 
-def playing(*calls) -> str:
-    steps = ", ".join(
-        f"{{ call = {json.dumps(name)}, raw = {json.dumps(json.dumps(arguments))} }}"
-        for name, arguments in calls
-    )
-    return f"""
-[[rules]]
-match = "^go$"
-[[rules.replies]]
-steps = [{steps}]
-[[rules.replies]]
-steps = [{{ text = "Done." }}]
-
-[[rules]]
-[[rules.replies]]
-steps = [{{ text = "Hello." }}]
-"""
-
-
 class Nested:
     """A daemon with a nester, and what its journal was given."""
 
@@ -148,7 +130,7 @@ class Nested:
 @asynccontextmanager
 async def nested(root, *calls, **more):
     nester = Nester()
-    async with indoors(root, playing(*calls), more_tools={"nester": nester}, **more) as daemon:
+    async with indoors(root, calling(*calls), more_tools={"nester": nester}, **more) as daemon:
         yield Nested(daemon, nester)
 
 

@@ -2,6 +2,7 @@
 child that makes it, with its bounds, and gone when it is cancelled."""
 
 import os
+import time
 
 import pytest
 import trio
@@ -84,6 +85,14 @@ def test_depth_is_no_recursion_and_does_not_grow_the_text_by_its_square() -> Non
     assert text.count("a") == 3000
     assert len(text) < 3000 * 60
     assert to_text("<div><b>" * 10_000 + "a", HERE) == "a"
+
+
+def test_a_long_fence_in_code_is_answered_by_a_longer_one_at_once() -> None:
+    inner = "`" * 500_000
+    began = time.process_time()
+    text = to_text(f"<pre>{inner}</pre>", HERE)
+    assert time.process_time() - began < 2
+    assert text == f"`{inner}\n{inner}\n`{inner}"
 
 
 @pytest.mark.parametrize("size", [page.MAX_BYTES - 1, page.MAX_BYTES])

@@ -24,6 +24,7 @@ from term2_acp.tools.registry import TOOLS, decode
 from term2_acp.tools.run_code import MAX_CODE_BYTES
 from tests.kit.fold import fold
 from tests.kit.indoors import indoors
+from tests.kit.play import calling
 from tests.kit.processes import alive, descendants
 from tests.kit.steps import at_step
 
@@ -45,23 +46,7 @@ async def _enforceable(sandbox):
 
 
 def playing(code, more=(), **arguments) -> str:
-    calls = [("run_code", {"code": code, **arguments}), *more]
-    steps = ", ".join(
-        f"{{ call = {json.dumps(name)}, raw = {json.dumps(json.dumps(arguments))} }}"
-        for name, arguments in calls
-    )
-    return f"""
-[[rules]]
-match = "^go$"
-[[rules.replies]]
-steps = [{steps}]
-[[rules.replies]]
-steps = [{{ text = "Done." }}]
-
-[[rules]]
-[[rules.replies]]
-steps = [{{ text = "Hello." }}]
-"""
+    return calling(("run_code", {"code": code, **arguments}), *more)
 
 
 class Run:
@@ -470,11 +455,16 @@ for name in "ab":
 
 
 async def test_it_asks_itself_where_every_edit_asks(tmp_path, sandbox):
-    async with running(tmp_path, sandbox, "print('x')", asks=True, answer=None) as run:
+    code = "print('x') \u202e#\nWorking directory: /elsewhere"
+    async with running(tmp_path, sandbox, code, asks=True, answer=None) as run:
         ask = await run.editor.next_ask()
         assert [option["optionId"] for option in ask["params"]["options"]] == ["approve", "reject"]
-        assert "a Python program of 1 line" in ask["params"]["description"]
-        assert ask["params"]["subject"]["toolCall"]["rawInput"] == {"code": "print('x')"}
+        program, _deed, where = ask["params"]["description"].split("\n")
+        assert program.endswith(
+            "a Python program of 2 lines: print('x') \\u202e#\\u000aWorking directory: /elsewhere"
+        )
+        assert where == f"Working directory: {run.workspace}"
+        assert ask["params"]["subject"]["toolCall"]["rawInput"] == {"code": code}
         await run.editor.choose(ask, "reject")
         assert await run.ended() == "end_turn"
         assert run.call["status"] == "failed"

@@ -4,6 +4,7 @@ model is told of each kind of answer, and that a cancel in any phase leaves neit
 import gc
 import json
 import os
+import threading
 
 import pytest
 import trio
@@ -16,11 +17,13 @@ from term2_acp.permission.grants import SessionAccess, TurnAnswers
 from term2_acp.permission.ground import Ground
 from term2_acp.permission.policy import AskPerson, decide
 from term2_acp.redact import Redactor
+from term2_acp.tools import web_fetch
 from term2_acp.tools.arguments import decode
 from term2_acp.tools.base import Outcome, ToolContext, ToolError
 from term2_acp.tools.page import MAX_BYTES
 from term2_acp.tools.web_fetch import WebFetch
 from term2_acp.web.addresses import not_public
+from term2_acp.web.body import to_text
 from term2_acp.web.public import MAX_BODY_BYTES, Fetcher, Reach
 from tests.kit.model_server import body, head_only, never, open_model_server, status
 from tests.kit.processes import alive, descendants
@@ -164,6 +167,22 @@ async def test_a_page() -> None:
             "contentType": "text/html; charset=latin-1",
             "bytes": len(html),
         }
+
+
+@pytest.mark.parametrize("kind", ["text/plain; charset=windows-1252", "text/html"])
+async def test_a_body_is_decoded_beside_the_loop(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that do not fit their encoding take seconds: other sessions go on meanwhile."""
+    threads: list[int] = []
+
+    def noted(*what: object) -> str | None:
+        threads.append(threading.get_ident())
+        return to_text(*what)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(web_fetch, "to_text", noted)
+    async with open_model_server(body(b"a\x81", kind)) as server:
+        assert (await Web(server).call()).result.endswith("a\ufffd")
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 async def test_json_comes_as_it_is() -> None:

@@ -1,14 +1,26 @@
 """A body's type, letters and compression: the order in which its encoding is found, what is no text whatever
 it is called, and a bound that holds while a bomb is decompressed."""
 
+import codecs
 import gzip
 import time
 import tracemalloc
 import zlib
+from collections.abc import Callable
+from random import Random
 
 import pytest
 
-from term2_acp.web.body import ContentType, Inflow, NotReadable, content_type_of, is_html, to_text
+from term2_acp.web import body as web_body
+from term2_acp.web.body import (
+    _OF_THE_WEB,
+    ContentType,
+    Inflow,
+    NotReadable,
+    content_type_of,
+    is_html,
+    to_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +65,8 @@ WORD = "Grüße"
     [
         ("text/plain; charset=iso-8859-1", WORD.encode("latin-1"), WORD),
         ("text/plain; charset=iso-8859-1", b"\x93x\x94", "\u201cx\u201d"),
+        ("text/plain; charset=iso-8859-1", b"a\x81b", "a\ufffdb"),
+        ("text/plain; charset=windows-1255", b"\xe0\xff", "\u05d0\ufffd"),
         ("text/plain; charset=utf-8", b"\xff\xfeG\x00", "G"),
         ("text/plain; charset=latin1", b"\xef\xbb\xbf" + WORD.encode(), WORD),
         ("text/plain; charset=utf-16", WORD.encode("utf-16-le"), WORD),
@@ -85,6 +99,33 @@ WORD = "Grüße"
 )
 def test_the_letters_of_a_body(kind: str, body: bytes, text: str) -> None:
     assert to_text(content_type_of(kind), body) == text
+
+
+@pytest.mark.parametrize("charset", sorted(_OF_THE_WEB))
+def test_a_body_is_decoded_piece_by_piece_to_the_same_letters(
+    charset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes that do not fit are slow to read, and a decoder at work lets no other thread run."""
+    random = Random(charset)
+    body = b"a" + random.randbytes(3000) + "日本 é".encode(charset, errors="ignore")
+    body = body.replace(b"\0", b"\1") if not charset.startswith("utf-16") else body
+    sizes: list[int] = []
+    found = codecs.getincrementaldecoder
+
+    def counted(encoding: str) -> Callable[..., object]:
+        class Counted(found(encoding)):  # type: ignore[misc]
+            def decode(self, data: bytes, final: bool = False) -> str:
+                sizes.append(len(data))
+                return str(super().decode(data, final))
+
+        return Counted
+
+    monkeypatch.setattr(codecs, "getincrementaldecoder", counted)
+    for size in (1, 2, 7, 1000):
+        monkeypatch.setattr(web_body, "DECODED_AT_ONCE", size)
+        sizes.clear()
+        assert to_text(ContentType("text/plain", charset), body) == body.decode(charset, errors="replace")
+        assert max(sizes) == size
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "text/html; charset=utf-8", ""])

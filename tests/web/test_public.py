@@ -9,6 +9,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+from collections import Counter
 
 import pytest
 import trio
@@ -17,7 +18,7 @@ import trio.testing
 from term2_acp import __version__
 from term2_acp.web import public
 from term2_acp.web.addresses import not_public
-from term2_acp.web.body import ContentType
+from term2_acp.web.body import ContentType, Inflow
 from term2_acp.web.public import Elsewhere, Fetcher, NotFetched, Page, Reach
 from term2_acp.web.url import parse_url
 from tests.kit.model_server import Call, ModelServer, body, head_only, never, open_model_server, status
@@ -354,6 +355,38 @@ async def test_a_body_as_large_as_the_bound_is_whole() -> None:
         page = await fetched(server)
         assert isinstance(page, Page)
         assert (len(page.body or b""), page.cut) == (public.MAX_BODY_BYTES, False)
+
+
+async def test_a_body_in_tiny_pieces_starves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pieces of one read of the socket are dealt with between two waits, unless we make one of each."""
+    pieces, turns, now = 3000, [], 0
+
+    class Counted(Inflow):
+        def feed_nowait(self, data: bytes) -> None:
+            turns.append(now)
+            super().feed_nowait(data)
+
+    async def another() -> None:
+        nonlocal now
+        while True:
+            await trio.lowlevel.checkpoint()
+            now += 1
+
+    async def answer(call: Call) -> None:
+        await call.head(content_type="text/plain")
+        await call.raw(b"1\r\nx\r\n" * pieces)
+        await call.end()
+
+    monkeypatch.setattr(public, "Inflow", Counted)
+    async with open_model_server(answer) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(another)
+        page = await fetched(server)
+        nursery.cancel_scope.cancel()
+    assert isinstance(page, Page)
+    assert page.body == b"x" * pieces
+    assert len(turns) == pieces
+    # Of two tasks that run in the same step, either may come first.
+    assert max(Counter(turns).values()) <= 2
 
 
 async def test_compressed_text() -> None:
