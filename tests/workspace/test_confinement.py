@@ -337,7 +337,7 @@ async def test_a_program_that_lies_in_the_workspace_is_run_only_if_it_is_our_own
     (ws / "link").symlink_to("/bin/true")
     for program in ("bin/rg", "link"):
         files = Workspace(str(ws), home=None, find_ripgrep=lambda program=program: str(ws / program))
-        with pytest.raises(FileRefused, match="neither with term2 nor with the system"):
+        with pytest.raises(FileRefused, match="neither with term2 nor by the system"):
             await files.list_files(files.resolve("."), "*", 10)
     assert not (root / "planted").exists()
     assert not (ws / "planted").exists()
