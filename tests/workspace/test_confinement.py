@@ -32,6 +32,11 @@ from term2_acp.workspace.guards import Guards
 _NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 
 
+def append(path, text):
+    with open(path, "a") as file:
+        file.write(text)
+
+
 @pytest.fixture
 def root(tmp_path):
     path = tmp_path.resolve()
@@ -415,8 +420,7 @@ async def test_what_git_executes_when_it_goes_on_is_told_when_it_is_written(root
     put(ws, ".git/rebase-merge/git-rebase-todo", ".git/sequencer/opts")
     before = await files.confinement()
     assert await files.newly_protected(before) == ()
-    with open(ws / ".git/rebase-merge/git-rebase-todo", "a") as file:
-        file.write("exec evil\n")
+    append(ws / ".git/rebase-merge/git-rebase-todo", "exec evil\n")
     os.utime(ws / ".git/rebase-merge/git-rebase-todo", (1, 1))
     put(ws, ".git/rebase-merge/strategy")
     assert shown(ws, await files.newly_protected(before)) == [
