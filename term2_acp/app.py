@@ -14,10 +14,11 @@ time never skips the next: no new requests, turns cancelled and asks denied, the
 answered, sessions closed and the journal flushed, the store closed, standard output drained, the provider
 and its children gone.
 
-Sessions, tools, the store and the provider are imported with the first session, not at the start: an
-editor waits for ``initialize``, and gets it before any of them is read from disk.
+Sessions, the store and the provider are imported with the first session, and tools with the first prompt, not
+at the start: an editor waits for ``initialize`` and for its session, and gets each before it needs the rest.
 """
 
+import functools
 import logging
 import os
 import signal
@@ -39,7 +40,7 @@ from term2_acp.transport.writer import Writer
 
 if TYPE_CHECKING:  # see the module: imported with the first session
     from term2_acp.providers.resolve import Resolved
-    from term2_acp.session.parts import SessionParts
+    from term2_acp.session.parts import SessionParts, Toolbox
     from term2_acp.session.registry import Registry
     from term2_acp.store import Store
 
@@ -136,14 +137,11 @@ class Core:
 
 def build_parts(start: Start) -> "SessionParts":
     """The rooms below a session, as the product has them. Nothing is opened yet."""
-    from term2_acp.agent.turn import Mind, tool_specs
+    from term2_acp.agent.mind import Mind
     from term2_acp.providers.resolve import open_provider
     from term2_acp.redact import Redactor
-    from term2_acp.sandbox import Sandbox
     from term2_acp.session.parts import SessionParts
     from term2_acp.store import Store, ThreadRunner
-    from term2_acp.tools.registry import TOOLS
-    from term2_acp.web.public import Fetcher
 
     resolved = start.resolved
     state = state_directory(start.environ)
@@ -159,16 +157,25 @@ def build_parts(start: Start) -> "SessionParts":
             model_calls=start.config.limits.model_calls,
             redactor=redactor,
         ),
-        tools=TOOLS,
-        specs=tool_specs(TOOLS),
         redactor=redactor,
         home=os.path.realpath(home) if home else None,
         own_paths=(state, settings) if settings else (state,),
         own_code=own_code(),
         state=state,
-        sandbox=Sandbox(start.environ, resolved.secrets, state),
-        fetcher=Fetcher(),
+        toolbox=functools.cache(lambda: build_toolbox(start.environ, resolved.secrets, state)),
     )
+
+
+def build_toolbox(environ: Mapping[str, str], secrets: tuple[str, ...], state: str) -> "Toolbox":
+    """What turns work with, as the product has it. Nothing is started yet."""
+    # With the first prompt: nobody waits for tools before that.
+    from term2_acp.agent.turn import tool_specs
+    from term2_acp.sandbox import Sandbox
+    from term2_acp.session.parts import Toolbox
+    from term2_acp.tools.registry import TOOLS
+    from term2_acp.web.public import Fetcher
+
+    return Toolbox(TOOLS, tool_specs(TOOLS), Sandbox(environ, secrets, state), Fetcher())
 
 
 def own_code() -> tuple[str, ...]:

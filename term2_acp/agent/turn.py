@@ -11,47 +11,18 @@ from attrs import define
 
 from term2_acp.agent.calls import Call
 from term2_acp.agent.dispatch import Dispatcher
+from term2_acp.agent.mind import Mind, TurnFailed
 from term2_acp.agent.ports import TurnPorts
 from term2_acp.agent.stream import ReplyFold
 from term2_acp.agent.transcript import Transcript
 from term2_acp.domain import events as ev
 from term2_acp.domain.turn import Failure, StopReason
-from term2_acp.providers.base import (
-    Effort,
-    Failed,
-    Finish,
-    Finished,
-    Provider,
-    Request,
-    ToolSpec,
-)
-from term2_acp.redact import Redactor, StreamRedactor
+from term2_acp.providers.base import Failed, Finish, Finished, Request, ToolSpec
+from term2_acp.redact import StreamRedactor
 from term2_acp.tools.base import Tool
 from term2_acp.tools.registry import schema_of
 
 logger = logging.getLogger(__name__)
-
-
-class TurnFailed(Exception):
-    """The turn cannot go on. Its idle is ``_term2_error`` with this failure."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
-
-@define(eq=False)
-class Mind:
-    """The model of a session: which provider, which model of it, how hard it thinks, and its bounds.
-
-    ``redactor`` knows the keys that must not leave in what the model says.
-    """
-
-    provider: Provider
-    model: str
-    effort: Effort
-    model_calls: int
-    redactor: Redactor
 
 
 def tool_specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:

@@ -1,39 +1,52 @@
-"""What every session of a process is made with, put together once by the composition root."""
+"""What every session of a process is made with, put together once by the composition root.
 
-from collections.abc import Mapping
+What only a turn needs is put together with the first of them: a session that an editor opens is answered
+before any tool is imported.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from term2_acp.agent.turn import Mind
-from term2_acp.providers.base import ToolSpec
+from term2_acp.agent.mind import Mind
 from term2_acp.redact import Redactor
 from term2_acp.store import Store
-from term2_acp.tools.base import Tool
 
-if TYPE_CHECKING:  # both are imported by the composition root, after the start
+if TYPE_CHECKING:  # imported with the first turn
+    from term2_acp.providers.base import ToolSpec
     from term2_acp.sandbox import Sandbox
+    from term2_acp.tools.base import Tool
     from term2_acp.web.public import Fetcher
+
+
+@frozen
+class Toolbox:
+    """What turns work with. ``specs`` are the tools as a model is told of them.
+
+    ``sandbox`` runs commands, and ``fetcher`` is the way to the web.
+    """
+
+    tools: "Mapping[str, Tool]"
+    specs: "tuple[ToolSpec, ...]"
+    sandbox: "Sandbox"
+    fetcher: "Fetcher"
 
 
 @frozen
 class SessionParts:
     """The rooms below a session.
 
-    ``specs`` are the tools as a model is told of them. ``home`` is the person's canonical home
-    directory, or None where there is none. ``own_paths`` are term2's settings and state, ``own_code`` its
-    code: its tools change neither unasked. ``state`` is its state directory. ``sandbox`` runs commands, and
-    ``fetcher`` is the way to the web.
+    ``home`` is the person's canonical home directory, or None where there is none. ``own_paths`` are term2's
+    settings and state, ``own_code`` its code: its tools change neither unasked. ``state`` is its state
+    directory. ``toolbox`` gives one and the same to every turn, and makes it for the first.
     """
 
     store: Store
     mind: Mind
-    tools: Mapping[str, Tool]
-    specs: tuple[ToolSpec, ...]
     redactor: Redactor
     home: str | None
     own_paths: tuple[str, ...]
     own_code: tuple[str, ...]
     state: str
-    sandbox: "Sandbox"
-    fetcher: "Fetcher"
+    toolbox: Callable[[], Toolbox]

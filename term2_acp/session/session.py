@@ -39,8 +39,7 @@ from term2_acp.session.pump import Pump
 from term2_acp.session.redaction import redacted
 from term2_acp.session.state import Activity, State
 from term2_acp.session.title import name
-from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn
-from term2_acp.session.workbench import run_turn
+from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn, run_turn
 from term2_acp.store import SessionRecord
 from term2_acp.workspace import Workspace
 

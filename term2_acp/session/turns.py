@@ -7,13 +7,17 @@ task starts.
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import trio
 from attrs import define, field
 
-from term2_acp.agent.turn import TurnFailed
+from term2_acp.agent.mind import TurnFailed
 from term2_acp.domain.ids import MessageId
 from term2_acp.domain.turn import Failure, StopReason
+
+if TYPE_CHECKING:  # a session has its turns, and is what they work with
+    from term2_acp.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -66,3 +70,11 @@ class OpenTurn:
             return StopReason.ERROR
         # Not `cancelled_caught`: a cancel read after the last checkpoint is still a cancel.
         return StopReason.CANCELLED if self.scope.cancel_called else reason
+
+
+async def run_turn(session: "Session") -> StopReason:
+    """Prepare the session's turn and run it (``workbench``); a cancel may come at any moment of either."""
+    # With the first prompt: an editor waits for its session, and what a turn needs takes a while to import.
+    from term2_acp.session import workbench
+
+    return await workbench.run_turn(session)

@@ -25,6 +25,7 @@ WORKSPACE_WORDS = 32 * 1024
 async def run_turn(session: Session) -> StopReason:
     """Prepare the session's turn and run it; a cancel may come at any moment of either."""
     parts = session.parts
+    toolbox = parts.toolbox()
     words = await session.files.read_words("AGENTS.md", WORKSPACE_WORDS)
     if words is not None:
         words = parts.redactor.redact(words)  # a key of one provider is no business of another
@@ -40,13 +41,13 @@ async def run_turn(session: Session) -> StopReason:
     dispatcher = Dispatcher(
         ports=session,
         gate=gate,
-        tools=parts.tools,
+        tools=toolbox.tools,
         context=ToolContext(
             files=session.files,
             publish=lambda event: session.emit([event]),
-            sandbox=parts.sandbox,
+            sandbox=toolbox.sandbox,
             artifacts=artifacts_of(parts.state, session.session_id),
-            fetcher=parts.fetcher,
+            fetcher=toolbox.fetcher,
             redactor=parts.redactor,
         ),
         open_calls=session.open_calls,
@@ -57,7 +58,7 @@ async def run_turn(session: Session) -> StopReason:
         mind=parts.mind,
         system=system_prompt(environment, words),
         transcript=session.transcript,
-        specs=parts.specs,
+        specs=toolbox.specs,
         dispatcher=dispatcher,
     )
     return await turn.run()

@@ -18,7 +18,8 @@ import trio
 
 from term2_acp.acp.v2.client import V2Client
 from term2_acp.acp.v2.door import Door
-from term2_acp.agent.turn import Mind, tool_specs
+from term2_acp.agent.mind import Mind
+from term2_acp.agent.turn import tool_specs
 from term2_acp.app import Connection, Core, shut_down
 from term2_acp.domain.content import Text
 from term2_acp.domain.permission import Access, Action
@@ -28,7 +29,7 @@ from term2_acp.providers.script import read_script
 from term2_acp.providers.scripted import Scripted
 from term2_acp.redact import Redactor
 from term2_acp.sandbox import Sandbox
-from term2_acp.session.parts import SessionParts
+from term2_acp.session.parts import SessionParts, Toolbox
 from term2_acp.session.session import Session
 from term2_acp.store import InlineRunner, Store
 from term2_acp.tools.base import Description, Outcome, Prepared, Tool, ToolContext, ToolError
@@ -132,24 +133,25 @@ async def indoors(
     probe, reading = Probe(), ReadingProbe()
     tools: dict[str, Tool] = {**TOOLS, "probe": probe, "reading_probe": reading, **(more_tools or {})}
     redactor = Redactor(secrets)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(root / "home")}
+    toolbox = Toolbox(
+        tools,
+        tool_specs(tools),
+        sandbox or Sandbox(environ, secrets, str(root / "state")),
+        fetcher or Fetcher(),
+    )
 
     def build() -> SessionParts:
         mind = provider or Scripted("play", read_script(script))
         return SessionParts(
             store=Store(str(root / "state"), InlineRunner(), connect=connect),
             mind=Mind(mind, "scripted", Effort.DEFAULT, model_calls, redactor),
-            tools=tools,
-            specs=tool_specs(tools),
             redactor=redactor,
             home=str(root / "home"),
             own_paths=(str(root / "state"),),
             own_code=(),
             state=str(root / "state"),
-            sandbox=sandbox
-            or Sandbox(
-                {"PATH": os.environ["PATH"], "HOME": str(root / "home")}, secrets, str(root / "state")
-            ),
-            fetcher=fetcher or Fetcher(),
+            toolbox=lambda: toolbox,
         )
 
     wire = Wire()

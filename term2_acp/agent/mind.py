@@ -1,0 +1,32 @@
+"""The model of a session, and how a turn with it fails: what a session knows of its turns before it has one.
+
+Apart from ``turn``, which imports everything that a turn needs: a session that is only opened does without.
+"""
+
+from attrs import define
+
+from term2_acp.domain.turn import Failure
+from term2_acp.providers.base import Effort, Provider
+from term2_acp.redact import Redactor
+
+
+class TurnFailed(Exception):
+    """The turn cannot go on. Its idle is ``_term2_error`` with this failure."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@define(eq=False)
+class Mind:
+    """The model of a session: which provider, which model of it, how hard it thinks, and its bounds.
+
+    ``redactor`` knows the keys that must not leave in what the model says.
+    """
+
+    provider: Provider
+    model: str
+    effort: Effort
+    model_calls: int
+    redactor: Redactor
