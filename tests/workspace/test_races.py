@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 import trio
 
-from term2_acp.workspace import FileContent, FileRefused, PathChanged, Workspace
+from term2_acp.workspace import FileContent, FileRefused, PartlyCommitted, PathChanged, Workspace
 from term2_acp.workspace.replace import Edit
 
 EDITS = 300
@@ -63,13 +63,15 @@ class Meanwhile:
 
     def _work(self):
         while not self.stop.is_set():
+            # Asked before the moves: what an edit did just before the peace is moved over once more.
+            wanted = self.wanted.is_set()
             for move in self.moves:
                 try:
                     move()
                 except OSError:
                     continue
             self.begun.set()
-            if self.wanted.is_set():
+            if wanted:
                 self.wanted.clear()
                 self.rests.set()
                 assert self.go.wait(30)
@@ -182,21 +184,30 @@ async def test_two_folders_that_change_places(files, root):
 
 
 async def test_removals_while_the_file_flips(files, root):
+    """What takes the place of a file in the midst of its removal is not overwritten on the way back.
+
+    Then what was moved aside stays aside, and it is said where.
+    """
     place = root / "ws/t"
+    told = []
 
     async def remove(_number):
         target = files.resolve("t")
         old = await files.load(target) if target.inside else None
         if old is None:
             return False
-        with await files.stage_all([Edit(target, None, old)]) as staged:
-            staged.commit_nowait()
+        try:
+            with await files.stage_all([Edit(target, None, old)]) as staged:
+                staged.commit_nowait()
+        except PartlyCommitted as error:
+            told.append(error.reason)
+            return False
         return True
 
     with Meanwhile(lambda: put_link(place, root / "outside/f"), lambda: put_file(place)) as moving:
         await many(moving, remove)
     assert tree(root / "outside") == OUTSIDE
-    assert left_behind(root) == []
+    assert all(any(name in words for words in told) for name in left_behind(root))
 
 
 SWAPS = {
