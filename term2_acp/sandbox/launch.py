@@ -17,8 +17,9 @@ but the third.
    has children. This gate alone also opens at the end of its pipe: process 1 would then run the command with
    no limits, and ask to die with its parent after the parent has gone.
 4. So what bubblewrap runs is again a shell that reads a line from us and becomes the command. The line is
-   written when process 1 is seen to carry its filters, which it loads after it asked to die with its parent.
-   From there on our own death, by SIGKILL too, ends the tree.
+   written when process 1 is seen to carry its filters, which it loads after it asked to die with its parent
+   and made its mounts, and when each of those is where it should be (``mounted``). From there on our own
+   death, by SIGKILL too, ends the tree.
 
 The command's stdin is empty. Leaving the context kills process 1, waits for it, at most ``GONE_DEADLINE_S``,
 shielded from cancellation, and then for bubblewrap.

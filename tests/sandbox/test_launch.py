@@ -335,9 +335,9 @@ if where == "before the command":
     launching._dies_with_parent = stuck
 
 async def told():
-    while not running(folder + "/workspace"):
+    # bubblewrap and its process 1, which has the same words until it runs something.
+    while len(running(folder + "/workspace")) < 2:
         await trio.sleep(0.01)
-    await trio.sleep(0.2)
     print("stuck", flush=True)
 
 async def main():
