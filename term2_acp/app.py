@@ -132,13 +132,14 @@ class Core:
     async def close_provider(self) -> None:
         """Close the provider's connections and end its children."""
         if self._parts is not None:
-            await self._parts.mind.provider.aclose()
+            await self._parts.mind.source.aclose()
 
 
 def build_parts(start: Start) -> "SessionParts":
     """The rooms below a session, as the product has them. Nothing is opened yet."""
     from term2_acp.agent.mind import Mind
     from term2_acp.providers.resolve import open_provider
+    from term2_acp.providers.source import Fixed
     from term2_acp.redact import Redactor
     from term2_acp.session.parts import SessionParts
     from term2_acp.store import Store, ThreadRunner
@@ -151,9 +152,9 @@ def build_parts(start: Start) -> "SessionParts":
     return SessionParts(
         store=Store(state, ThreadRunner()),
         mind=Mind(
-            provider=open_provider(resolved, start.config.limits.idle_s),
-            model=resolved.model,
-            effort=resolved.effort,
+            source=Fixed(
+                open_provider(resolved, start.config.limits.idle_s), resolved.model, resolved.effort
+            ),
             model_calls=start.config.limits.model_calls,
             redactor=redactor,
         ),

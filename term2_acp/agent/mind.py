@@ -1,4 +1,4 @@
-"""The model of a session, and how a turn with it fails: what a session knows of its turns before it has one.
+"""The models of a process, and how a turn with it fails: what a session knows of its turns before it has one.
 
 Apart from ``turn``, which imports everything that a turn needs: a session that is only opened does without.
 """
@@ -6,7 +6,7 @@ Apart from ``turn``, which imports everything that a turn needs: a session that 
 from attrs import define
 
 from term2_acp.domain.turn import Failure
-from term2_acp.providers.base import Effort, Provider
+from term2_acp.providers.base import ModelSource
 from term2_acp.redact import Redactor
 
 
@@ -20,13 +20,11 @@ class TurnFailed(Exception):
 
 @define(eq=False)
 class Mind:
-    """The model of a session: which provider, which model of it, how hard it thinks, and its bounds.
+    """What turns think with: where their model comes from, and how often a turn may call it.
 
     ``redactor`` knows the keys that must not leave in what the model says.
     """
 
-    provider: Provider
-    model: str
-    effort: Effort
+    source: ModelSource
     model_calls: int
     redactor: Redactor

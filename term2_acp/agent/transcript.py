@@ -17,7 +17,7 @@ from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.toolcall import Effect
-from term2_acp.providers.base import AssistantSaid, CallMade, Message, ToolAnswered, UserSaid
+from term2_acp.providers.base import AssistantSaid, CallMade, Message, Opaque, ToolAnswered, UserSaid
 
 # What the model reads where the outcome of a call was lost with the process that made it.
 OUTCOME_UNKNOWN = (
@@ -33,7 +33,7 @@ class _Reply:
         self.parts: list[str] = []
         self.calls: list[CallMade] = []
         self.results: dict[ToolCallId, tuple[str, bool]] = {}
-        self.opaque: str | None = None
+        self.opaque: Opaque | None = None
         self.complete = False
 
     def messages(self) -> list[Message]:
@@ -114,7 +114,8 @@ class Transcript:
 
     def _on_reply_ended(self, event: ev.ReplyEnded) -> None:
         reply = self._speaking()
-        reply.opaque = event.opaque
+        if event.opaque is not None:
+            reply.opaque = Opaque(event.provider, event.model, event.opaque)
         reply.complete = True
 
     def _on_idle(self, _event: ev.Idle) -> None:

@@ -5,7 +5,7 @@ reports a cancel: the session knows of one by the turn's scope, and settles.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from attrs import define
 
@@ -16,8 +16,17 @@ from term2_acp.agent.ports import TurnPorts
 from term2_acp.agent.stream import ReplyFold
 from term2_acp.agent.transcript import Transcript
 from term2_acp.domain import events as ev
+from term2_acp.domain.ids import new_message_id
 from term2_acp.domain.turn import Failure, StopReason
-from term2_acp.providers.base import Failed, Finish, Finished, Request, ToolSpec
+from term2_acp.providers.base import (
+    Failed,
+    Finish,
+    Finished,
+    ModelChoice,
+    ProviderError,
+    Request,
+    ToolSpec,
+)
 from term2_acp.redact import StreamRedactor
 from term2_acp.tools.base import Tool
 from term2_acp.tools.registry import schema_of
@@ -30,12 +39,27 @@ def tool_specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
     return tuple(ToolSpec(tool.name, tool.description, schema_of(tool)) for tool in tools.values())
 
 
+async def chosen(mind: Mind) -> ModelChoice:
+    """The model that answers this turn.
+
+    Raises:
+        TurnFailed: there is none.
+    """
+    try:
+        return await mind.source.choice()
+    except ProviderError as error:
+        raise TurnFailed(Failure(error.code, error.message)) from error
+
+
 @define(eq=False)
 class Turn:
-    """What one turn works with."""
+    """What one turn works with. ``cache_key`` and ``files`` are as in ``Request``."""
 
     ports: TurnPorts
     mind: Mind
+    choice: ModelChoice
+    cache_key: str
+    files: Callable[[], Awaitable[Sequence[str]]]
     system: str
     transcript: Transcript
     specs: tuple[ToolSpec, ...]
@@ -59,10 +83,18 @@ class Turn:
 
     async def _ask_model(self) -> ReplyFold:
         """One call of the model, shown as it comes."""
-        mind = self.mind
-        fold = ReplyFold(StreamRedactor(mind.redactor) if mind.redactor else None)
-        request = Request(mind.model, self.system, self.transcript.messages(), self.specs, mind.effort)
-        async with mind.provider.stream(request) as deltas:
+        redactor, choice = self.mind.redactor, self.choice
+        fold = ReplyFold(StreamRedactor(redactor) if redactor else None)
+        request = Request(
+            choice.model,
+            self.system,
+            self.transcript.messages(),
+            self.specs,
+            choice.effort,
+            self.cache_key,
+            self.files,
+        )
+        async with choice.provider.stream(request, self._say_that_we_wait) as deltas:
             while fold.end is None:
                 events = fold.feed(await deltas.receive())
                 if self.ports.full:
@@ -70,6 +102,11 @@ class Turn:
                 if events:
                     self.ports.emit_nowait(events)
         return fold
+
+    def _say_that_we_wait(self, sentence: str) -> None:
+        """Tell the person why nothing comes; the model is not told that it said so."""
+        told = ev.AgentMessage(new_message_id(), self.mind.redactor.redact(sentence), spoken_by_model=False)
+        self.ports.emit_nowait([told])
 
     async def _act(self, fold: ReplyFold, end: Finished) -> StopReason | None:
         """End the reply and run its calls; None when the model is to be called again."""
@@ -80,10 +117,11 @@ class Turn:
         runs = end.finish in (Finish.STOP, Finish.TOOL_CALLS)
         if runs and fold.calls:
             calls, events, stop = self.dispatcher.announce(fold.calls)
-        events.append(ev.ReplyEnded(self.mind.provider.name, self.mind.model, end.opaque))
+        provider, model = self.choice.provider, self.choice.model
+        events.append(ev.ReplyEnded(provider.name, model, end.opaque))
         if fold.usage is not None:
             used = fold.usage.input_tokens + fold.usage.output_tokens
-            events.append(ev.UsageUpdate(used, self.mind.provider.context_tokens(self.mind.model)))
+            events.append(ev.UsageUpdate(used, provider.describe(model).context_tokens))
         self.ports.emit_nowait(events)
         if not runs:
             return StopReason.REFUSAL if end.finish is Finish.REFUSAL else StopReason.MAX_TOKENS

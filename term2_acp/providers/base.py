@@ -4,81 +4,41 @@ A stream is entered and left as a context (``async with provider.stream(request)
 with ``await deltas.receive()``, which returns *a list*: everything that arrived since the last call, in
 order and never empty. One list a wake-up, rather than one delta, is what keeps a fast model cheap.
 The last item of the last list is ``Finished`` or ``Failed``; after it ``receive`` is not called again.
+
+Requests (``request``) and errors (``errors``) are given on from here, so that a wire imports one module.
+A turn asks a ``ModelSource`` which model answers, once for each prompt, and then asks that model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import Protocol
 
 from attrs import frozen
 
 from term2_acp.domain.effort import Effort as Effort  # a request is made of it
-
-# -- what goes in ----------------------------------------------------------------------------------
-
-
-@frozen
-class ToolSpec:
-    """A tool as the model is told of it. ``schema`` is the JSON Schema of its arguments."""
-
-    name: str
-    description: str
-    schema: Mapping[str, Any]
-
-
-@frozen
-class UserSaid:
-    """The person's words, with references to what they point at already written out as text."""
-
-    text: str
-
-
-@frozen
-class CallMade:
-    """A tool call that the model made. ``call_id`` is ours; a wire maps it to what its server takes."""
-
-    call_id: str
-    name: str
-    arguments: str
-
-
-@frozen
-class AssistantSaid:
-    """One reply of the model. ``opaque`` is what its provider wants back verbatim, as JSON text.
-
-    ``cut`` marks a reply that was cancelled or broke off; its calls have results all the same.
-    """
-
-    text: str
-    calls: tuple[CallMade, ...] = ()
-    opaque: str | None = None
-    cut: bool = False
-
-
-@frozen
-class ToolAnswered:
-    """The result of one call. Every ``CallMade`` is followed by exactly one, in the order of the calls."""
-
-    call_id: str
-    name: str
-    result: str
-    failed: bool = False
-
-
-Message = UserSaid | AssistantSaid | ToolAnswered
-
-
-@frozen
-class Request:
-    """One call of the model: the system prompt, the whole well-paired history, and the tools."""
-
-    model: str
-    system: str
-    messages: Sequence[Message]
-    tools: Sequence[ToolSpec] = ()
-    effort: Effort = Effort.DEFAULT
-
+from term2_acp.providers.errors import AuthenticationFailed as AuthenticationFailed
+from term2_acp.providers.errors import ConnectionFailed as ConnectionFailed
+from term2_acp.providers.errors import ContextOverflow as ContextOverflow
+from term2_acp.providers.errors import NotUsable as NotUsable
+from term2_acp.providers.errors import Overloaded as Overloaded
+from term2_acp.providers.errors import ProviderError as ProviderError
+from term2_acp.providers.errors import RateLimited as RateLimited
+from term2_acp.providers.errors import RequestRefused as RequestRefused
+from term2_acp.providers.errors import StreamBroke as StreamBroke
+from term2_acp.providers.errors import StreamSilent as StreamSilent
+from term2_acp.providers.request import FALLBACK_CONTEXT_TOKENS as FALLBACK_CONTEXT_TOKENS
+from term2_acp.providers.request import AssistantSaid as AssistantSaid
+from term2_acp.providers.request import CallMade as CallMade
+from term2_acp.providers.request import Image as Image
+from term2_acp.providers.request import Message as Message
+from term2_acp.providers.request import ModelInfo as ModelInfo
+from term2_acp.providers.request import Opaque as Opaque
+from term2_acp.providers.request import Request as Request
+from term2_acp.providers.request import ToolAnswered as ToolAnswered
+from term2_acp.providers.request import ToolSpec as ToolSpec
+from term2_acp.providers.request import UserSaid as UserSaid
+from term2_acp.providers.request import unseen as unseen
 
 # -- what comes out --------------------------------------------------------------------------------
 
@@ -111,10 +71,20 @@ class ToolCallDelta:
 
 @frozen
 class UsageDelta:
-    """Tokens of this call as the provider counted them. Whole numbers, never negative."""
+    """Tokens of this call as the provider counted them. Whole numbers, never negative.
+
+    ``input_tokens`` are all that the model read: those that came from a cache (``cache_read_tokens``) and
+    those that were put into one (``cache_write_tokens``) are among them. ``output_tokens`` are all that it
+    wrote, ``thought_tokens`` among them. ``cost_pico_usd`` is the price of the call, where the server itself
+    tells it.
+    """
 
     input_tokens: int
     output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    thought_tokens: int = 0
+    cost_pico_usd: int | None = None
 
 
 class Finish(StrEnum):
@@ -155,24 +125,42 @@ class DeltaStream(Protocol):
         ...
 
 
+OnWait = Callable[[str], None]
+"""Told, in one sentence for the person, that the answer takes longer than a few seconds to begin."""
+
+
+def wait_silently(sentence: str) -> None:
+    """The ``OnWait`` of whoever has nobody to tell."""
+    del sentence
+
+
 class Provider(Protocol):
     """One configured language model server.
 
-    ``name`` is its name in the settings. ``context_tokens`` is the size of the model's context, for
-    the usage meter. ``merge_text`` is False only where each delta must stay its own update
-    (benchmarks). ``asks_for_edits`` makes every edit ask, whatever the mode (the embedded model).
+    ``name`` is its name in the settings. ``merge_text`` is False only where each delta must stay its own
+    update (benchmarks). ``asks_for_edits`` makes every edit and every command ask, whatever the mode (the
+    embedded model).
     """
 
     name: str
     merge_text: bool
     asks_for_edits: bool
 
-    def context_tokens(self, model: str) -> int:
-        """The size of the context of ``model`` in tokens."""
+    def describe(self, model: str) -> ModelInfo:
+        """What is known of ``model`` by now."""
         ...
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[DeltaStream]:
-        """Ask the model. Faults arrive as ``Failed``, never as an exception out of the context."""
+    def stream(
+        self, request: Request, on_wait: OnWait = wait_silently
+    ) -> AbstractAsyncContextManager[DeltaStream]:
+        """Ask the model. Faults arrive as ``Failed``, never as an exception out of the context.
+
+        ``on_wait`` is called, from within, when a try failed and the next one is seconds away.
+        """
+        ...
+
+    def rest_nowait(self) -> None:
+        """No session is open any more: let go of what costs (children). The next request brings it back."""
         ...
 
     async def aclose(self) -> None:
@@ -180,72 +168,34 @@ class Provider(Protocol):
         ...
 
 
-# -- errors ----------------------------------------------------------------------------------------
+@frozen
+class ModelChoice:
+    """The model that answers a prompt."""
+
+    provider: Provider
+    model: str
+    effort: Effort = Effort.DEFAULT
 
 
-class ProviderError(Exception):
-    """A model could not answer. ``message`` is one sentence for the person: what failed, what to do.
+class ModelSource(Protocol):
+    """Which model answers. ``merge_text`` is as ``Provider.merge_text``."""
 
-    It never holds a key, a header or the body of an answer. ``code`` is one stable word, the same for
-    every error of a class.
-    """
+    merge_text: bool
 
-    code: ClassVar[str] = "provider_error"
+    async def choice(self) -> ModelChoice:
+        """The model for the next prompt. The first call may ask servers, within bounds.
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+        Cancelled, nothing is decided, and the next call asks anew.
 
+        Raises:
+            ProviderError: there is none; the sentence says what to set.
+        """
+        ...
 
-class AuthenticationFailed(ProviderError):
-    """The key is missing, wrong, or not allowed to use the model (401, 403). Never retried."""
+    def rest_nowait(self) -> None:
+        """As ``Provider.rest_nowait``, for every provider of the source."""
+        ...
 
-    code = "provider_auth"
-
-
-class RateLimited(ProviderError):
-    """The account's limit is reached (429), and waiting within our bounds did not help."""
-
-    code = "provider_rate_limit"
-
-
-class Overloaded(ProviderError):
-    """The server cannot answer now (5xx, 408, 529), and retries did not help."""
-
-    code = "provider_overloaded"
-
-
-class RequestRefused(ProviderError):
-    """The server understood and refused the request (400, 404, 413 ...). Never retried."""
-
-    code = "provider_refused"
-
-
-class ContextOverflow(RequestRefused):
-    """The request is longer than the model's context."""
-
-    code = "context_overflow"
-
-
-class ConnectionFailed(ProviderError):
-    """No connection, or it broke before anything came."""
-
-    code = "provider_unreachable"
-
-
-class StreamBroke(ProviderError):
-    """The stream ended or broke without its terminal event. Its tool calls are not run."""
-
-    code = "provider_stream_broke"
-
-
-class StreamSilent(ProviderError):
-    """Nothing meaningful arrived for the configured time."""
-
-    code = "provider_silent"
-
-
-class NotUsable(ProviderError):
-    """The provider cannot be used here: nothing is configured, or a part is not installed."""
-
-    code = "provider_not_usable"
+    async def aclose(self) -> None:
+        """As ``Provider.aclose``, for every provider of the source."""
+        ...

@@ -18,23 +18,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from attrs import define, frozen
+from attrs import define
 
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.providers.chat_request import encode
 from term2_acp.providers.text import well_formed
+from term2_acp.providers.wire import Broken
 
 # Characters of arguments in one reply. The largest honest ones hold a file.
 MAX_ARGUMENTS = 8 * 1024 * 1024
 # Calls in one reply. Real models make a handful.
 MAX_CALLS = 128
-
-
-@frozen
-class Broken:
-    """The reply cannot be taken for what it says. ``reason`` follows the server's name in a sentence."""
-
-    reason: str
 
 
 @define

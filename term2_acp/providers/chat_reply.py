@@ -19,11 +19,11 @@ import json
 from typing import Any
 
 import msgspec
-from attrs import frozen
 
 from term2_acp.providers.base import Delta, Finish, Finished, TextDelta, ThoughtDelta, UsageDelta
-from term2_acp.providers.chat_calls import Broken, CallGatherer
+from term2_acp.providers.chat_calls import CallGatherer
 from term2_acp.providers.text import is_well_formed, well_formed
+from term2_acp.providers.wire import Broken, ServerError
 
 # Tokens. No context is as large as this, so a larger number is an error of the server.
 MAX_TOKENS = 100_000_000
@@ -46,13 +46,6 @@ _FINISHES: dict[str, Finish] = {
     "safety": Finish.REFUSAL,
     "sensitive": Finish.REFUSAL,
 }
-
-
-@frozen
-class ServerError:
-    """The server reported an error inside the stream. ``error`` is its JSON value."""
-
-    error: Any
 
 
 class _Function(msgspec.Struct):
@@ -91,17 +84,26 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 
 
 class ChatReply:
-    """Gathers one reply. ``finish`` is the terminal event's reason as the server gave it, or None."""
+    """Gathers one reply (``Reply``). ``finish`` is the reason as the server gave it, or None."""
 
     def __init__(self) -> None:
         self.finish: str | None = None
+        self.over = False
         self._calls = CallGatherer()
         self._usage: UsageDelta | None = None
         self._refused = False
         self._high_surrogate = ""
 
+    @property
+    def complete(self) -> bool:
+        """See ``Reply``."""
+        return self.finish is not None
+
     def feed(self, name: str, data: bytes) -> list[Delta] | Broken | ServerError | None:
-        """Take one event. None means that it carried nothing: it does not count as a sign of life."""
+        """See ``Reply``."""
+        if data.strip() == b"[DONE]":
+            self.over = True
+            return []
         try:
             chunk = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -129,7 +131,7 @@ class ChatReply:
         return deltas if alive else None
 
     def close(self) -> list[Delta] | Broken:
-        """The stream ended: what the terminal event brings (calls, usage, ``Finished``), or why not."""
+        """See ``Reply``."""
         if self.finish is None:
             return Broken("ended its answer in the middle")
         finish = _FINISHES.get(self.finish.lower())

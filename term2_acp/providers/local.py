@@ -31,18 +31,30 @@ from term2_acp.providers.base import (
     Failed,
     Finish,
     Finished,
+    ModelInfo,
     NotUsable,
+    OnWait,
     ProviderError,
     Request,
     TextDelta,
     ToolCallDelta,
+    wait_silently,
 )
+from term2_acp.providers.chat_reply import ChatReply
 from term2_acp.providers.chat_request import encode
-from term2_acp.providers.chat_stream import ChatStream
 from term2_acp.providers.ended import Ended
 from term2_acp.providers.faults import Faults
+from term2_acp.providers.http_stream import HttpStream
 from term2_acp.providers.local_child import KEY_VARIABLE
-from term2_acp.providers.local_prompt import CONTEXT_TOKENS, READ_TOOL, Choose, answer, chosen_path, next_step
+from term2_acp.providers.local_prompt import (
+    ANSWER_TOKENS,
+    CONTEXT_TOKENS,
+    READ_TOOL,
+    Choose,
+    answer,
+    chosen_path,
+    next_step,
+)
 from term2_acp.providers.weights import HOW_TO_INSTALL
 from term2_acp.web.client import HttpClient
 
@@ -89,14 +101,15 @@ class LocalModel:
         self._child: _Child | None = None
         self._stop = trio.Event()
 
-    def context_tokens(self, model: str) -> int:
+    def describe(self, model: str) -> ModelInfo:
         """See ``Provider``."""
         del model
-        return CONTEXT_TOKENS
+        return ModelInfo(CONTEXT_TOKENS, ANSWER_TOKENS)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[DeltaStream]:
+    async def stream(self, request: Request, on_wait: OnWait = wait_silently) -> AsyncIterator[DeltaStream]:
         """See ``Provider``. Entering waits for the model to be loaded, and for the choice of a file."""
+        del on_wait  # loading takes less than a second
         try:
             server = await self._running_server()
         except ProviderError as error:
@@ -118,6 +131,11 @@ class LocalModel:
         async with self._ask(server, step.body) as stream:
             yield stream
 
+    def rest_nowait(self) -> None:
+        """See ``Provider``. The child ends; the next request starts another."""
+        self._stop.set()
+        self._stop = trio.Event()
+
     async def aclose(self) -> None:
         """See ``Provider``. The child is killed by the task that holds it."""
         self._stop.set()
@@ -134,7 +152,7 @@ class LocalModel:
         }
         url = f"{server.url}/chat/completions"
         async with server.client.post(url, headers, encode(dict(body))) as exchange:
-            stream = ChatStream(exchange, self._faults, self._idle_s)
+            stream = HttpStream(exchange, ChatReply(), self._faults, self._idle_s)
             setback = await stream.first()
             if setback is not None:
                 yield Ended([Failed(setback.error)])

@@ -29,9 +29,8 @@ if TYPE_CHECKING:  # its values cost a tenth of the start, and are needed with t
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
-# What is taken where a key is all that was given.
 OPENAI_MODEL = "gpt-5"
-OPENROUTER_MODEL = "openrouter/auto"
+OPENROUTER_MODEL = "openrouter/auto"  # both are taken where a key is all that was given
 SCRIPTED_MODEL = "scripted"
 
 _TYPES = frozenset({"openai", "openai-compatible", "local", "scripted"})
@@ -167,14 +166,20 @@ def open_provider(resolved: Resolved, idle_s: float) -> "Provider":
             return Scripted(resolved.provider, open_script(resolved.script))
         except NotUsable as error:
             return Unusable(resolved.provider, error.message)
-    from term2_acp.providers.openai_compatible import OpenAICompatible
+    from term2_acp.providers.chat_wire import ChatWire
+    from term2_acp.providers.http_provider import HttpProvider
 
-    return OpenAICompatible(
-        resolved.provider, resolved.base_url, resolved.key, idle_s=idle_s, key_source=resolved.key_source
+    return HttpProvider(
+        resolved.provider,
+        ChatWire(),
+        resolved.base_url,
+        resolved.key,
+        idle_s=idle_s,
+        key_source=resolved.key_source,
     )
 
 
-# -- what there is ---------------------------------------------------------------------------------
+# -- what there is
 
 
 def _known_providers(config: Config, environ: Mapping[str, str]) -> dict[str, _Known]:
@@ -210,7 +215,7 @@ def _configured(name: str, settings: ProviderSettings, environ: Mapping[str, str
 
 
 def _with_key(known: _Known, settings: ProviderSettings | None, environ: Mapping[str, str]) -> _Known:
-    """The provider with its key, or with the problem that it has none."""
+    """The provider with its key, or the problem that it has none."""
     variable = settings.api_key_env if settings is not None else None
     if variable is None:
         # A default key goes to its own server; any other gets what its settings name for it.
@@ -228,8 +233,7 @@ def _with_key(known: _Known, settings: ProviderSettings | None, environ: Mapping
 
 
 def _secrets(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """All keys, also as they are sent: without the line end that came along."""
-    keys = known_keys(config, environ)
+    keys = known_keys(config, environ)  # and as they are sent: without the line end that came along
     return tuple(dict.fromkeys(key for key in (*keys, *(key.strip() for key in keys)) if key))
 
 
@@ -273,7 +277,7 @@ def _choose_model(name: str | None, model: str, known: Mapping[str, _Known]) -> 
         return _of_provider(known[name], model)
     by_id = [_Chosen(provider, model) for provider in known.values() if model in provider.models]
     if not by_id:
-        # What is taken where a key is all that was given is an id that we know, though nothing lists it.
+        # An id that we know, though nothing lists it.
         usable = (provider for provider in known.values() if provider.problem is None)
         by_id = [_Chosen(provider, model) for provider in usable if model == provider.default_model]
     prefix, slash, rest = model.partition("/")

@@ -38,7 +38,7 @@ class Script(Protocol):
 
     @property
     def context_tokens(self) -> int:
-        """As ``Provider.context_tokens``."""
+        """The size of the model's context, in tokens."""
         ...
 
     def play(self, prompt: str, call: int) -> Iterator[Played]:

@@ -16,9 +16,12 @@ from term2_acp.providers.base import (
     Delta,
     DeltaStream,
     Message,
+    ModelInfo,
     NotUsable,
+    OnWait,
     Request,
     UserSaid,
+    wait_silently,
 )
 from term2_acp.providers.bench import Bench
 from term2_acp.providers.script import Script, ScriptError, read_script
@@ -38,16 +41,20 @@ class Scripted:
         self.merge_text = script.merge_text
         self._script = script
 
-    def context_tokens(self, model: str) -> int:
+    def describe(self, model: str) -> ModelInfo:
         """See ``Provider``."""
         del model
-        return self._script.context_tokens
+        return ModelInfo(self._script.context_tokens)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[DeltaStream]:
+    async def stream(self, request: Request, on_wait: OnWait = wait_silently) -> AsyncIterator[DeltaStream]:
         """See ``Provider``. Entering does not wait."""
+        del on_wait
         prompt, call = _place(request.messages)
         yield _ScriptedStream(self._script.play(prompt, call), self._script.per_read)
+
+    def rest_nowait(self) -> None:
+        """See ``Provider``. There is nothing to let go of."""
 
     async def aclose(self) -> None:
         """See ``Provider``. There is nothing to close."""

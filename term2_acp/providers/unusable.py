@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from term2_acp.providers.base import DeltaStream, Failed, NotUsable, Request
+from term2_acp.providers.base import DeltaStream, Failed, ModelInfo, NotUsable, OnWait, Request, wait_silently
 from term2_acp.providers.ended import Ended
 
 
@@ -23,16 +23,19 @@ class Unusable:
         self.name = name
         self._message = message
 
-    def context_tokens(self, model: str) -> int:
-        """See ``Provider``. A size that is never used, and no zero to divide by."""
+    def describe(self, model: str) -> ModelInfo:
+        """See ``Provider``."""
         del model
-        return 1
+        return ModelInfo()
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[DeltaStream]:
+    async def stream(self, request: Request, on_wait: OnWait = wait_silently) -> AsyncIterator[DeltaStream]:
         """See ``Provider``."""
-        del request
+        del request, on_wait
         yield Ended([Failed(NotUsable(self._message))])
+
+    def rest_nowait(self) -> None:
+        """See ``Provider``. There is nothing to let go of."""
 
     async def aclose(self) -> None:
         """See ``Provider``. There is nothing to close."""

@@ -217,3 +217,5 @@ class Registry:
         finally:
             del self._live[session.session_id]
             claim.release()
+            if not self._live:
+                self._parts.mind.source.rest_nowait()

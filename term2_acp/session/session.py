@@ -79,7 +79,7 @@ class Session:
         self.answers = TurnAnswers()
         self.broker = Broker(record.session_id, self._post)
         self.open_calls = OpenCalls()
-        self.outbox = Outbox(merge_text=parts.mind.provider.merge_text)
+        self.outbox = Outbox(merge_text=parts.mind.source.merge_text)
         self._pump = Pump(record.session_id, self.outbox, parts.store, client)
         self.activity = Activity(lambda event: self.outbox.put_nowait([event]))
         self.ended = trio.Event()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -9,15 +11,18 @@ from term2_acp.agent.budget import Repeats
 from term2_acp.agent.dispatch import Dispatcher
 from term2_acp.agent.gate import Gate
 from term2_acp.agent.prompt import Environment, system_prompt
-from term2_acp.agent.turn import Turn
+from term2_acp.agent.turn import Turn, chosen
 from term2_acp.domain.turn import StopReason
 from term2_acp.permission.policy import Ground
 from term2_acp.store.artifacts import artifacts_of
 from term2_acp.tools.base import ToolContext
+from term2_acp.workspace import FileRefused
 
 if TYPE_CHECKING:  # the session builds its turns here, and is what a turn works with
     from term2_acp.session.session import Session
 
+# Files that a model whose words are masked to what there is gets to choose from.
+LISTED_FILES = 2_000
 # Characters of the workspace's AGENTS.md that a model is given; more would crowd out the conversation.
 WORKSPACE_WORDS = 32 * 1024
 
@@ -26,6 +31,7 @@ async def run_turn(session: Session) -> StopReason:
     """Prepare the session's turn and run it; a cancel may come at any moment of either."""
     parts = session.parts
     toolbox = parts.toolbox()
+    choice = await chosen(parts.mind)
     words = await session.files.read_words("AGENTS.md", WORKSPACE_WORDS)
     if words is not None:
         words = parts.redactor.redact(words)  # a key of one provider is no business of another
@@ -36,7 +42,7 @@ async def run_turn(session: Session) -> StopReason:
         answers=session.answers,
         broker=session.broker,
         files=session.files,
-        asks_for_edits=parts.mind.provider.asks_for_edits,
+        asks_for_edits=choice.provider.asks_for_edits,
     )
     dispatcher = Dispatcher(
         ports=session,
@@ -56,9 +62,21 @@ async def run_turn(session: Session) -> StopReason:
     turn = Turn(
         ports=session,
         mind=parts.mind,
+        choice=choice,
+        cache_key=hashlib.sha256(session.session_id.encode()).hexdigest()[:32],
+        files=lambda: _files_of(session),
         system=system_prompt(environment, words),
         transcript=session.transcript,
         specs=toolbox.specs,
         dispatcher=dispatcher,
     )
     return await turn.run()
+
+
+async def _files_of(session: Session) -> Sequence[str]:
+    """The workspace's files by their relative paths; none where they cannot be listed."""
+    files = session.files
+    try:
+        return (await files.list_files(files.resolve("."), "**/*", LISTED_FILES)).paths
+    except FileRefused:
+        return ()

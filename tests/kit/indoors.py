@@ -24,9 +24,10 @@ from term2_acp.app import Connection, Core, shut_down
 from term2_acp.domain.content import Text
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import ToolKind
-from term2_acp.providers.base import Effort, Provider
+from term2_acp.providers.base import Provider
 from term2_acp.providers.script import read_script
 from term2_acp.providers.scripted import Scripted
+from term2_acp.providers.source import Fixed
 from term2_acp.redact import Redactor
 from term2_acp.sandbox import Sandbox
 from term2_acp.session.parts import SessionParts, Toolbox
@@ -145,7 +146,7 @@ async def indoors(
         mind = provider or Scripted("play", read_script(script))
         return SessionParts(
             store=Store(str(root / "state"), InlineRunner(), connect=connect),
-            mind=Mind(mind, "scripted", Effort.DEFAULT, model_calls, redactor),
+            mind=Mind(Fixed(mind, "scripted"), model_calls, redactor),
             redactor=redactor,
             home=str(root / "home"),
             own_paths=(str(root / "state"),),

@@ -183,7 +183,7 @@ async def test_every_read_is_a_checkpoint() -> None:
 
 def test_keys_of_the_whole_script() -> None:
     provider = Scripted("s", read_script("merge_text = false\ncontext_tokens = 7\nrules = []"))
-    assert (provider.merge_text, provider.context_tokens("m")) == (False, 7)
+    assert (provider.merge_text, provider.describe("m").context_tokens) == (False, 7)
     assert Scripted("s", read_script("rules = []")).merge_text is True
 
 

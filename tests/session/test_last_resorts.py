@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from term2_acp.domain.events import ExitStatus, TerminalUpdate, UserMessage
-from term2_acp.providers.base import Finish, Finished, TextDelta, ToolCallDelta
+from term2_acp.providers.base import Finish, Finished, ModelInfo, TextDelta, ToolCallDelta
 from term2_acp.store import StoreFailed
 from term2_acp.store.errors import FULL
 from tests.kit.fold import fold
@@ -30,11 +30,14 @@ class Fed:
     merge_text = True
     asks_for_edits = False
 
-    def context_tokens(self, model):
-        return 1000
+    def describe(self, model):
+        return ModelInfo(1000)
+
+    def rest_nowait(self):
+        pass
 
     @asynccontextmanager
-    async def stream(self, request):
+    async def stream(self, request, on_wait):
         send, self._deltas = trio.open_memory_channel(0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._speak, send)

@@ -12,7 +12,7 @@ from term2_acp.acp.v2.client import V2Client
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
-from term2_acp.providers.base import Finish, Finished, TextDelta, ToolCallDelta
+from term2_acp.providers.base import Finish, Finished, ModelInfo, TextDelta, ToolCallDelta
 from term2_acp.redact import Redactor
 from term2_acp.session.replay import Replay
 from term2_acp.session.title import title_of
@@ -174,11 +174,14 @@ class Deep:
             [TextDelta("Done."), Finished(Finish.STOP)],
         ]
 
-    def context_tokens(self, model):
-        return 1000
+    def describe(self, model):
+        return ModelInfo(1000)
+
+    def rest_nowait(self):
+        pass
 
     @asynccontextmanager
-    async def stream(self, request):
+    async def stream(self, request, on_wait):
         yield self
 
     async def receive(self):

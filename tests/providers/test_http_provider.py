@@ -32,7 +32,8 @@ from term2_acp.providers.base import (
     UsageDelta,
     UserSaid,
 )
-from term2_acp.providers.openai_compatible import OpenAICompatible
+from term2_acp.providers.chat_wire import ChatWire
+from term2_acp.providers.http_provider import HttpProvider
 from tests.kit.model_server import (
     USAGE,
     Answer,
@@ -64,10 +65,10 @@ OK: list[Delta] = [TextDelta("ok"), UsageDelta(11, 7), Finished(Finish.STOP)]
 @asynccontextmanager
 async def lab(
     *answers: Answer, idle_s: float = 20.0, random: Callable[[], float] = lambda: 0.0
-) -> AsyncIterator[tuple[OpenAICompatible, ModelServer]]:
+) -> AsyncIterator[tuple[HttpProvider, ModelServer]]:
     async with open_model_server(*answers) as server:
-        provider = OpenAICompatible(
-            "lab", server.base_url, KEY, idle_s=idle_s, key_source="LAB_KEY", random=random
+        provider = HttpProvider(
+            "lab", ChatWire(), server.base_url, KEY, idle_s=idle_s, key_source="LAB_KEY", random=random
         )
         yield provider, server
         await provider.aclose()
@@ -85,7 +86,7 @@ async def read(deltas: DeltaStream) -> list[Delta]:
             return out
 
 
-async def ask(provider: OpenAICompatible) -> list[Delta]:
+async def ask(provider: HttpProvider) -> list[Delta]:
     async with provider.stream(REQUEST) as deltas:
         return await read(deltas)
 
@@ -121,7 +122,7 @@ async def test_a_call() -> None:
 
 async def test_no_key_sends_no_header() -> None:
     async with open_model_server(says("ok")) as server:
-        provider = OpenAICompatible("lab", server.base_url + "/", None, idle_s=5)
+        provider = HttpProvider("lab", ChatWire(), server.base_url + "/", None, idle_s=5)
         assert await ask(provider) == OK
         assert "authorization" not in server.calls[0].headers
         assert server.calls[0].path == "/v1/chat/completions"
@@ -328,7 +329,9 @@ async def test_what_may_pass_is_tried_again(answer: Answer) -> None:
 async def test_a_server_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
     async with open_model_server(never) as server:
         url = server.base_url
-    provider = OpenAICompatible("lab", url, KEY, idle_s=5, random=lambda: -0.99)  # waits of milliseconds
+    provider = HttpProvider(
+        "lab", ChatWire(), url, KEY, idle_s=5, random=lambda: -0.99
+    )  # waits of milliseconds
     with caplog.at_level(logging.INFO, "term2_acp.providers"):
         error = failure(await ask(provider))
     assert isinstance(error, ConnectionFailed)

@@ -1,9 +1,9 @@
-"""Servers that speak Chat Completions: OpenAI, OpenRouter, Ollama, llama.cpp, LM Studio, vLLM and others.
+"""Language model servers that are asked over HTTP, whatever wire they speak.
 
 Theory of operation. ``stream`` sends the request, and waits for the first event *before* its context is
 entered; so every try has an exchange of its own, opened and closed in one place, and whatever is handed
 to the caller has begun and is never repeated. The waits between tries are Trio's sleeps: a cancel ends
-them like anything else.
+them like anything else. A person is told of a wait that they would notice (``VISIBLE_WAIT_S``).
 """
 
 import logging
@@ -15,26 +15,34 @@ from random import random as _random
 import trio
 
 from term2_acp import __version__
-from term2_acp.providers.base import DeltaStream, Failed, Request
-from term2_acp.providers.chat_request import chat_request
-from term2_acp.providers.chat_stream import ChatStream
+from term2_acp.providers.base import (
+    DeltaStream,
+    Failed,
+    ModelInfo,
+    OnWait,
+    ProviderError,
+    Request,
+    wait_silently,
+)
 from term2_acp.providers.ended import Ended
 from term2_acp.providers.faults import Faults
+from term2_acp.providers.http_stream import HttpStream
 from term2_acp.providers.retry import GiveUp, decide
+from term2_acp.providers.wire import Wire
 from term2_acp.web.client import HttpClient
 
 _log = logging.getLogger(__name__)
 
-# Tokens of context that are assumed of a server which does not say: what today's hosted models have at
-# least. The usage meter shows it; nothing is cut by it.
-DEFAULT_CONTEXT_TOKENS = 128_000
+# Seconds of waiting, all tries together, from which on a person is told why nothing comes.
+VISIBLE_WAIT_S = 3.0
 
 
-class OpenAICompatible:
-    """A provider on the Chat Completions wire (``Provider``).
+class HttpProvider:
+    """A model server as a provider (``Provider``).
 
-    ``base_url`` ends where ``/chat/completions`` begins. ``key`` is sent as a bearer token, if there is
-    one. ``idle_s`` is the longest silence, in seconds. ``random`` jitters the waits between tries.
+    ``base_url`` ends where the wire's path begins. ``key`` is sent as the wire sends keys, if there is one.
+    ``describe`` tells what is known of a model. ``idle_s`` is the longest silence, in seconds. ``random``
+    jitters the waits between tries.
     """
 
     merge_text = True
@@ -43,41 +51,43 @@ class OpenAICompatible:
     def __init__(
         self,
         name: str,
+        wire: Wire,
         base_url: str,
         key: str | None,
         *,
         idle_s: float,
         key_source: str = "api_key_env",
+        describe: Callable[[str], ModelInfo] = lambda _model: ModelInfo(),
         random: Callable[[], float] = _random,
     ) -> None:
         self.name = name
-        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._wire = wire
+        self._url = base_url.rstrip("/") + wire.path
         self._headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",
             "user-agent": f"term2-acp/{__version__}",
+            **wire.headers(key),
         }
-        if key:
-            self._headers["authorization"] = f"Bearer {key}"
         self._faults = Faults(name, key_source, (key,) if key else ())
         self._idle_s = idle_s
+        self._describe = describe
         self._random = random
         self._client = HttpClient(base_url)
 
-    def context_tokens(self, model: str) -> int:
+    def describe(self, model: str) -> ModelInfo:
         """See ``Provider``."""
-        del model
-        return DEFAULT_CONTEXT_TOKENS
+        return self._describe(model)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[DeltaStream]:
+    async def stream(self, request: Request, on_wait: OnWait = wait_silently) -> AsyncIterator[DeltaStream]:
         """See ``Provider``. Entering waits for the first event, through all tries."""
-        body = chat_request(request)
+        body = self._wire.body(request, self.describe(request.model), self.name)
         tries, waited_s = 0, 0.0
         while True:
             tries += 1
             async with self._client.post(self._url, self._headers, body) as exchange:
-                stream = ChatStream(exchange, self._faults, self._idle_s)
+                stream = HttpStream(exchange, self._wire.reply(), self._faults, self._idle_s)
                 setback = await stream.first()
                 if setback is None:
                     yield stream
@@ -88,9 +98,18 @@ class OpenAICompatible:
                 yield Ended([Failed(verdict.error)])
                 return
             _log.info("try %d: %s Again in %.1f s.", tries, setback.error.message, verdict.delay_s)
+            if waited_s + verdict.delay_s >= VISIBLE_WAIT_S:
+                on_wait(_waiting(setback.error, verdict.delay_s))
             await trio.sleep(verdict.delay_s)
             waited_s += verdict.delay_s
+
+    def rest_nowait(self) -> None:
+        """See ``Provider``. Idle connections close by themselves."""
 
     async def aclose(self) -> None:
         """See ``Provider``."""
         await self._client.aclose()
+
+
+def _waiting(error: ProviderError, delay_s: float) -> str:
+    return f"{error.message} (Asking again in {delay_s:.0f} s.)"

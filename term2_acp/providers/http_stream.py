@@ -1,12 +1,12 @@
-"""Reading one answer of a Chat Completions server: bytes to events to deltas, with a watchdog.
+"""Reading one answer of a model server: bytes to events to deltas, with a watchdog. Every wire is read so.
 
 Rules:
 
 - The watchdog (``idle_s``) runs from the sending of the request and from every sign of life; comments,
   empty events and half an event are none. It stands still while nobody waits for deltas, so a slow editor
   is not the model's silence.
-- A finish reason ends a reply, and ``[DONE]`` or the end of the body ends the waiting for what may follow
-  it (the usage). A server that sends neither is waited for no longer than ``AFTER_FINISH_S``.
+- A reply is complete when the server said why it stopped, and over when it said that nothing follows (the
+  usage may). A server that does not say the second is waited for no longer than ``AFTER_FINISH_S``.
 - After the reply, the body is read to its end, within ``DRAIN_S``, so that the connection can be used again.
 - What arrives in one read is handed on in one list.
 """
@@ -16,33 +16,32 @@ from collections.abc import Sequence
 import trio
 
 from term2_acp.providers.base import Delta, Failed
-from term2_acp.providers.chat_calls import Broken
-from term2_acp.providers.chat_reply import ChatReply, ServerError
 from term2_acp.providers.faults import Faults
 from term2_acp.providers.retry import Setback
+from term2_acp.providers.wire import Broken, Reply, ServerError
 from term2_acp.web.client import HttpExchange, HttpResponse
 from term2_acp.web.faults import HttpFault
 from term2_acp.web.sse import EventTooLong, SseEvent, SseParser
 
-# Seconds to wait for the usage and [DONE] of a reply that is complete.
+# Seconds to wait for what may follow a reply that is complete.
 AFTER_FINISH_S = 5
-# Seconds for the end of the body behind [DONE]; it nearly always comes in the same read.
+# Seconds for the end of the body behind the last event; it nearly always comes in the same read.
 DRAIN_S = 0.2
 # Seconds and bytes for the body of an error; its message stands at the beginning.
 _ERROR_BODY_S = 5
 _ERROR_BODY_BYTES = 64 * 1024
 
 
-class ChatStream:
+class HttpStream:
     """The deltas of one exchange (``DeltaStream``). ``first`` is awaited before the first ``receive``."""
 
-    def __init__(self, exchange: HttpExchange, faults: Faults, idle_s: float) -> None:
+    def __init__(self, exchange: HttpExchange, reply: Reply, faults: Faults, idle_s: float) -> None:
         self._exchange = exchange
         self._faults = faults
         self._idle_s = idle_s
         self._response: HttpResponse | None = None
         self._parser = SseParser()
-        self._reply = ChatReply()
+        self._reply = reply
         self._body = bytearray()  # what came before the first event: the words of an error, perhaps
         self._alive = False  # an event with something in it has come: no second try from here on
         self._deltas: list[Delta] = []
@@ -71,7 +70,7 @@ class ChatStream:
         if self._deltas or self._setback is not None:
             await trio.lowlevel.checkpoint()
         else:
-            limit_s = self._idle_s if self._reply.finish is None else AFTER_FINISH_S
+            limit_s = AFTER_FINISH_S if self._reply.complete else self._idle_s
             with trio.CancelScope(deadline=trio.current_time() + limit_s) as scope:
                 await self._fill(scope)
             if scope.cancelled_caught:
@@ -101,7 +100,7 @@ class ChatStream:
             elif not data:
                 self._end_of_body()
             elif self._take(data):
-                limit_s = self._idle_s if self._reply.finish is None else AFTER_FINISH_S
+                limit_s = AFTER_FINISH_S if self._reply.complete else self._idle_s
                 watchdog.deadline = trio.current_time() + limit_s
 
     def _take(self, data: bytes) -> bool:
@@ -120,14 +119,15 @@ class ChatStream:
         for event in events:
             if self._ended or self._setback is not None:
                 break
-            if event.data.strip() == b"[DONE]":
-                self._close()
-                return True
             outcome = self._reply.feed(event.name, event.data)
             if isinstance(outcome, Broken):
                 self._setback = self._faults.broke(outcome.reason)
             elif isinstance(outcome, ServerError):
                 self._server_error(outcome)
+            elif self._reply.over:
+                self._deltas += outcome or ()
+                self._close()
+                return True
             elif outcome is not None:
                 self._deltas += outcome
                 self._alive = alive = True
@@ -146,13 +146,13 @@ class ChatStream:
         self._take_events(self._parser.finish())
         if self._ended or self._setback is not None:
             return
-        if self._alive or self._reply.finish is not None or b"data:" in self._body:
+        if self._alive or self._reply.complete or b"data:" in self._body:
             self._close()
         else:
             self._setback = self._faults.of_body(bytes(self._body))
 
     def _network_fault(self, fault: HttpFault) -> None:
-        if self._reply.finish is not None:
+        if self._reply.complete:
             self._close()  # complete: what was lost is the usage at most
         elif self._alive:
             self._setback = self._faults.broke("lost the connection in the middle", fault.reason)
@@ -164,7 +164,7 @@ class ChatStream:
         self._setback = Setback(setback.error) if self._alive else setback
 
     def _time_is_up(self) -> None:
-        if self._reply.finish is not None:
+        if self._reply.complete:
             self._close()
         else:
             self._setback = self._faults.silent(self._idle_s)
