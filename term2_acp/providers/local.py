@@ -3,7 +3,7 @@
 Theory of operation. The first request starts the child, and a task of its own holds it for as long as
 the process lives; whoever else asks meanwhile waits for the same child. The child speaks Chat Completions
 on the loopback interface, so the answer is read like any other server's. A request is one or two
-questions: whether to read a file that the prompt mentions (``local_prompt``), then the answer.
+questions: which of the calls that the prompt can mean to make, if any (``local_prompt``), or the answer.
 
 Rules:
 
@@ -11,7 +11,7 @@ Rules:
 - The child's key is drawn anew for each child, and known to nobody else.
 - A child that died is started again by the next request.
 - The holding task is a system task: it belongs to no turn, and a turn's cancel must not end it. It lets no
-  exception out. Cancelled with the run, or told to by ``aclose``, it kills the child.
+  exception out. Cancelled with the run, or told to, it kills the child.
 """
 
 import logging
@@ -49,10 +49,10 @@ from term2_acp.providers.local_child import KEY_VARIABLE
 from term2_acp.providers.local_prompt import (
     ANSWER_TOKENS,
     CONTEXT_TOKENS,
-    READ_TOOL,
+    Call,
     Choose,
     answer,
-    chosen_path,
+    chosen,
     next_step,
 )
 from term2_acp.providers.weights import HOW_TO_INSTALL
@@ -80,8 +80,9 @@ class _Server:
 
 @define(eq=False)
 class _Child:
-    """One child. ``settled`` is set when it is ready or failed, ``ended`` when it is gone."""
+    """One child. ``stop`` ends it; ``settled`` says that it is ready or failed, ``ended`` that it is gone."""
 
+    stop: trio.Event = field(factory=trio.Event)
     settled: trio.Event = field(factory=trio.Event)
     ended: trio.Event = field(factory=trio.Event)
     server: _Server | None = None
@@ -98,8 +99,8 @@ class LocalModel:
         self._weights = weights
         self._idle_s = idle_s
         self._faults = Faults(name)
-        self._child: _Child | None = None
-        self._stop = trio.Event()
+        self._child: _Child | None = None  # the one that is asked
+        self._children: set[_Child] = set()  # all that are not gone
 
     def describe(self, model: str) -> ModelInfo:
         """See ``Provider``."""
@@ -108,39 +109,40 @@ class LocalModel:
 
     @asynccontextmanager
     async def stream(self, request: Request, on_wait: OnWait = wait_silently) -> AsyncIterator[DeltaStream]:
-        """See ``Provider``. Entering waits for the model to be loaded, and for the choice of a file."""
+        """See ``Provider``. Entering waits for the model to be loaded, and for the choice of a call."""
         del on_wait  # loading takes less than a second
         try:
             server = await self._running_server()
         except ProviderError as error:
             yield Ended([Failed(error)])
             return
-        step = next_step(request)
+        step = next_step(request, await request.files())
         if isinstance(step, Choose):
             words = await self._words_of(server, step)
             if isinstance(words, Failed):
                 yield Ended([words])
                 return
-            path = chosen_path(words, step.paths)
-            if path is not None:
-                arguments = encode({"path": path}).decode()
-                call = ToolCallDelta(f"local_{secrets.token_hex(4)}", READ_TOOL, arguments)
-                yield Ended([call, Finished(Finish.TOOL_CALLS)])
-                return
-            step = answer(request)
+            choice = chosen(words, step.choices)
+            step = answer(request) if choice is None else Call(choice)
+        if isinstance(step, Call):
+            arguments = encode(dict(step.choice.arguments)).decode()
+            call = ToolCallDelta(f"local_{secrets.token_hex(4)}", step.choice.tool, arguments)
+            yield Ended([call, Finished(Finish.TOOL_CALLS)])
+            return
         async with self._ask(server, step.body) as stream:
             yield stream
 
     def rest_nowait(self) -> None:
         """See ``Provider``. The child ends; the next request starts another."""
-        self._stop.set()
-        self._stop = trio.Event()
+        self._child = None
+        for child in self._children:
+            child.stop.set()
 
     async def aclose(self) -> None:
-        """See ``Provider``. The child is killed by the task that holds it."""
-        self._stop.set()
-        if self._child is not None:
-            await self._child.ended.wait()
+        """See ``Provider``. Children are killed by the tasks that hold them."""
+        self.rest_nowait()
+        for child in list(self._children):
+            await child.ended.wait()
 
     @asynccontextmanager
     async def _ask(self, server: _Server, body: Mapping[str, object]) -> AsyncIterator[DeltaStream]:
@@ -185,6 +187,7 @@ class LocalModel:
             if self._weights is None:
                 raise NotUsable(_NOT_INSTALLED)
             child = self._child = _Child()
+            self._children.add(child)
             trio.lowlevel.spawn_system_task(self._hold, self._weights, child)
         await child.settled.wait()
         if child.server is None:
@@ -192,12 +195,13 @@ class LocalModel:
         return child.server
 
     async def _hold(self, weights: Path, child: _Child) -> None:
-        """Start a child and hold it until it ends or ``aclose`` is called. The wall of the system task."""
+        """Start a child and hold it until it ends or is told to stop. The wall of the system task."""
         try:
             await self._hold_process(weights, child)
         except Exception:  # noqa: BLE001 - an exception out of a system task would end the whole run
             _log.exception("the embedded model failed")
         finally:
+            self._children.discard(child)
             child.ended.set()
             child.settled.set()
 
@@ -212,7 +216,7 @@ class LocalModel:
             trio.open_nursery() as nursery,
         ):
             # From the start on: whoever closes must not wait for a model that is still being loaded.
-            nursery.start_soon(_cancel_after, self._stop.wait, nursery.cancel_scope)
+            nursery.start_soon(_cancel_after, child.stop.wait, nursery.cancel_scope)
             url = await _first_line(process)
             if url is None:
                 _log.warning("the embedded model did not load: %r", process.errors[-2000:])

@@ -1,22 +1,34 @@
 """What the embedded model is asked: which prompt, and which words it may answer with. Pure.
 
-Theory of operation. A model of 135 million parameters cannot use tools. What it can do, about nine times
-in ten, is choose between two words, ``cat`` and ``say``. So the choice of a *file* is not its own: the
-words of the prompt that look like files are the candidates, a grammar allows ``cat`` with one of them or
-``say``, and a prompt that mentions no file is not put to the choice at all. The answer is then plain text,
-with the file's content in the prompt.
+Theory of operation. A prompt that can mean work (``local_choices``) is first put to a choice among the lines
+that stand for its calls, or ``say``; a grammar allows nothing else. What follows from a call by the words
+of the prompt is then made without another question. The answer at last is plain text, with what the tools
+found in the prompt.
 
 Everything is kept within the model's context by counting bytes: its tokeniser never makes more tokens
 than bytes, so a prompt of so many bytes fits, whatever is in it.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from attrs import frozen
 
-from term2_acp.providers.base import Message, Request, ToolAnswered, UserSaid
+from term2_acp.providers.base import AssistantSaid, Message, Request, ToolAnswered, UserSaid
+from term2_acp.providers.local_choices import (
+    CREATE,
+    EDIT,
+    FIND,
+    LIST,
+    MOST_CALLS,
+    READ,
+    RUN,
+    Choice,
+    choices,
+    is_order,
+    unlisted_files,
+)
 
 # Tokens of context. The model was made for 8192; half of it takes 100 MB less.
 CONTEXT_TOKENS = 4096
@@ -27,48 +39,68 @@ _TOKENS_A_MESSAGE = 8
 # What stands between two messages of one side in a row. It costs less than a message of its own.
 _BETWEEN = "\n\n"
 _CHAT_BYTES = CONTEXT_TOKENS - ANSWER_TOKENS - 256
-# Bytes of a file's content that the model is shown. It reads 140 to 460 tokens a second.
+# Bytes of what tools found that the model is shown. It reads 140 to 460 tokens a second.
 _CONTENT_BYTES = 2400
 _QUESTION_BYTES = 600
-# Files of one prompt that are offered.
-_MOST_FILES = 8
-_LONGEST_PATH = 200
+_NOTE_BYTES = 200
 
 # Sampling that stops a sentence from being said again and again, and still lets a file be quoted: only
 # what repeats more than ten tokens of the last hundred is made unlikely.
 _NO_LOOPS = {"dry_multiplier": 0.8, "dry_allowed_length": 10, "dry_penalty_last_n": 100}
 
-READ_TOOL = "read_file"
 _SYSTEM = "You are a small helpful model. Answer shortly and plainly."
-
-_BARE_NAMES = frozenset({"Makefile", "Dockerfile", "LICENSE", "README", "CHANGELOG", "Justfile"})
-_QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"")
-_BEFORE = "([{<'*"
-_BEHIND = ".,;:!?)]}>'*"
-_NO_FILE = re.compile(
-    r"(\d+([./]\d+)*|[eip]\.[egs]\.?|[ap]\.m\.?|u\.s\.?|and/or|[a-z]+://.*|www\..*|.*@.*)", re.IGNORECASE
-)
+_SAY = "say"
+_CHOOSE = "Choose one command for what the user wants, or say to just answer."
 
 # Pairs of a prompt and the right choice. The model copies their form more than it follows words.
 _EXAMPLES: tuple[tuple[str, str], ...] = (
     ("Read notes.txt and tell me what it says.", "cat notes.txt"),
     ("Hello, how are you?", "say"),
+    ("Can you run make build?", "run make build"),
     ("What is in src/app.py?", "cat src/app.py"),
     ("I like the name config.toml, do you?", "say"),
+    ("List the files.", "ls ."),
     ("Summarise docs/guide.md please.", "cat docs/guide.md"),
+    ("Where is parse_args used?", "find parse_args"),
+    ('Change "left" to "right" in page.html.', "edit page.html"),
     ("Thanks, main.c works now.", "say"),
+    ('Search for "error"', "find error"),
+    ('Replace "red" with "blue" in theme.css', "edit theme.css"),
+    ("How do I list files in bash?", "say"),
+    ("Please execute df -h", "run df -h"),
+    ('Create hello.txt with "hi there"', "write hello.txt"),
     ("Open setup.cfg", "cat setup.cfg"),
+    ("Which files are in src?", "ls src"),
     ("Read list.csv.", "cat list.csv"),
+    ("Run `pytest -q`.", "run pytest -q"),
     ("Explain tests/test_one.py to me.", "cat tests/test_one.py"),
 )
+
+# How a result is told, and what is asked about it.
+_TOLD = {
+    READ: ("The file {path} says:", "In one or two sentences, what does the file say?"),
+    LIST: ("The files are:", "Name the files."),
+    FIND: ("These lines were found:", "In which files was it found?"),
+    RUN: ("The command printed:", "In one sentence, what did the command print?"),
+    CREATE: ("The file was written:", "Say in one sentence that the file was written."),
+    EDIT: ("The file was changed:", "Say in one sentence that the file was changed."),
+}
+_NOT_DONE = ("It did not work:", "Say in one sentence why it did not work.")
 
 
 @frozen
 class Choose:
-    """Ask the model whether to read one of ``paths`` first."""
+    """Ask the model which of ``choices`` it takes, if any."""
 
-    paths: tuple[str, ...]
+    choices: tuple[Choice, ...]
     body: dict[str, Any]
+
+
+@frozen
+class Call:
+    """Make this call: the words leave no choice, or it follows from what was chosen."""
+
+    choice: Choice
 
 
 @frozen
@@ -78,64 +110,129 @@ class Answer:
     body: dict[str, Any]
 
 
-def next_step(request: Request) -> Choose | Answer:
-    """What to ask the model for this request."""
-    last = request.messages[-1] if request.messages else None
-    can_read = any(tool.name == READ_TOOL for tool in request.tools)
-    if isinstance(last, UserSaid) and can_read:
-        paths = mentioned_files(last.text)
-        if paths:
-            return Choose(paths, _choice_body(last.text, paths))
-    return answer(request)
+def next_step(request: Request, files: Sequence[str]) -> Choose | Call | Answer:
+    """What to do for this request. ``files`` are the workspace's, by their relative paths."""
+    turn = _Turn.of(request.messages)
+    tools = {tool.name for tool in request.tools}
+    if turn is None or not tools:
+        return answer(request)
+    offered = choices(turn.prompt, files, tools, turn.read)
+    if not turn.calls:
+        return _first(turn.prompt, offered) if offered else answer(request, files)
+    first = turn.calls[0]
+    if turn.failed or len(turn.calls) >= MOST_CALLS:
+        return answer(request)
+    kinds = {verb_of(choice) for choice in choices(turn.prompt, files, tools) if _is(choice, first)}
+    left = [c for c in offered if verb_of(c) in kinds and not any(_is(c, call) for call in turn.calls)]
+    return Call(left[0]) if left else answer(request)
 
 
-def answer(request: Request) -> Answer:
-    """Ask for the answer, with what a tool has just read in the prompt."""
-    last = request.messages[-1] if request.messages else None
-    if isinstance(last, ToolAnswered):
-        body = _body([_file_message(last, request.messages)], ANSWER_TOKENS)
+def _first(prompt: str, offered: tuple[Choice, ...]) -> Choose | Call:
+    order = is_order(prompt)
+    if order and len(offered) == 1:
+        return Call(offered[0])  # nothing is left to choose
+    lines = [choice.line for choice in offered] + ([] if order else [_SAY])
+    return Choose(offered, _choice_body(prompt, lines))
+
+
+def answer(request: Request, files: Sequence[str] = ()) -> Answer:
+    """Ask for the answer, with what tools have just found in the prompt."""
+    turn = _Turn.of(request.messages)
+    if turn is not None and turn.results:
+        body = _body([_results_message(turn)], ANSWER_TOKENS)
         return Answer({**body, **_NO_LOOPS})
-    body = _body(_chat_messages(request.messages), ANSWER_TOKENS)
+    missing = unlisted_files(turn.prompt, files) if turn is not None and files else ()
+    note = f"(There is no {' and no '.join(missing)} among the files here.)" if missing else ""
+    body = _body(_chat_messages(request.messages, note), ANSWER_TOKENS)
     # Without it, small talk falls into loops; with it, the words of a file are not repeated faithfully.
     body["repeat_penalty"] = 1.1
     return Answer(body)
 
 
-def chosen_path(choice: str, paths: Sequence[str]) -> str | None:
-    """The file that the model chose, or None for ``say``."""
-    word, _, path = choice.strip().partition(" ")
-    return path if word == "cat" and path in paths else None
+def chosen(words: str, offered: Sequence[Choice]) -> Choice | None:
+    """The call that the model chose, or None for ``say``."""
+    return next((choice for choice in offered if choice.line == words.strip()), None)
 
 
-def mentioned_files(text: str) -> tuple[str, ...]:
-    """The words of ``text`` that look like files: they have a dot or a slash in them. In order, once each."""
-    words = [(quoted or double).strip() for quoted, double in _QUOTED.findall(text)]
-    words += [word.lstrip(_BEFORE).rstrip(_BEHIND) for word in _QUOTED.sub(" ", text).split()]
-    found = {word for word in words if _is_file(word)}
-    return tuple(sorted(found, key=text.find)[:_MOST_FILES])
+def verb_of(choice: Choice) -> str:
+    """The first word of a choice's line: what kind of work it is."""
+    return choice.line.partition(" ")[0]
 
 
-def _is_file(word: str) -> bool:
-    if word in _BARE_NAMES:
-        return True
-    if len(word) > _LONGEST_PATH or not word.isprintable() or _NO_FILE.fullmatch(word):
-        return False
-    return ("/" in word or "." in word) and any(letter.isalnum() for letter in word)
+# -- the turn so far -------------------------------------------------------------------------------
 
 
-def _choice_body(text: str, paths: Sequence[str]) -> dict[str, Any]:
-    messages = [{"role": "system", "content": "Choose cat FILE to read a file, or say to just answer."}]
-    for prompt, choice in _EXAMPLES:
-        messages += [{"role": "user", "content": prompt}, {"role": "assistant", "content": choice}]
+@frozen
+class _Made:
+    tool: str
+    arguments: Any
+
+
+@frozen
+class _Turn:
+    """The last prompt, and what came of it. ``read`` are the files that were read in the whole history."""
+
+    prompt: str
+    calls: tuple[_Made, ...]
+    results: tuple[ToolAnswered, ...]
+    read: frozenset[str]
+
+    @property
+    def failed(self) -> bool:
+        return any(result.failed for result in self.results)
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> "_Turn | None":
+        """None where the last prompt was answered, or there is none."""
+        prompt, calls, results = None, list[_Made](), list[ToolAnswered]()
+        made: dict[str, _Made] = {}
+        read: set[str] = set()
+        for message in messages:
+            match message:
+                case UserSaid(text=text):
+                    prompt, calls, results = text, [], []
+                case AssistantSaid(calls=asked):
+                    found = [_Made(call.name, _decoded(call.arguments)) for call in asked]
+                    made |= {call.call_id: one for call, one in zip(asked, found, strict=True)}
+                    calls += found
+                case ToolAnswered():
+                    results.append(message)
+                    call = made.get(message.call_id)
+                    if call is not None and call.tool == READ and not message.failed:
+                        read.add(call.arguments.get("path"))
+        last = messages[-1] if messages else None
+        if prompt is None or isinstance(last, AssistantSaid):
+            return None
+        return cls(prompt, tuple(calls), tuple(results), frozenset(read))
+
+
+def _decoded(arguments: str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
+
+
+def _is(choice: Choice, made: _Made) -> bool:
+    return (choice.tool, choice.arguments) == (made.tool, made.arguments)
+
+
+# -- the bodies ------------------------------------------------------------------------------------
+
+
+def _choice_body(text: str, lines: Sequence[str]) -> dict[str, Any]:
+    messages = [{"role": "system", "content": _CHOOSE}]
+    for prompt, line in _EXAMPLES:
+        messages += [{"role": "user", "content": prompt}, {"role": "assistant", "content": line}]
     messages.append({"role": "user", "content": _cut(text, _QUESTION_BYTES)})
-    longest = max(len(path.encode()) for path in paths)
-    body = _body(messages, longest + 8)
-    body["grammar"] = f'root ::= "cat " path | "say"\npath ::= {" | ".join(map(_literal, paths))}\n'
+    body = _body(messages, max(len(line.encode()) for line in lines) + 8)
+    body["grammar"] = f"root ::= {' | '.join(map(_literal, lines))}\n"
     return body
 
 
 def _literal(path: str) -> str:
-    """A path as a literal of the grammar language (GBNF)."""
+    """A line as a literal of the grammar language (GBNF)."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -152,19 +249,19 @@ def _body(messages: list[dict[str, str]], max_tokens: int) -> dict[str, Any]:
     }
 
 
-def _file_message(answered: ToolAnswered, messages: Sequence[Message]) -> dict[str, str]:
-    """The question, the content, and the question again: what is nearest is what the model follows."""
-    question = next((m.text for m in reversed(messages) if isinstance(m, UserSaid)), "")
-    question = _cut(question, _QUESTION_BYTES)
-    content = _cut(answered.result, _CONTENT_BYTES)
-    if answered.failed:
-        said = f"The file cannot be read: {content}\n\nSay in one sentence why it cannot be read."
-    else:
-        said = f"The file says:\n\n{content}\n\nIn one or two sentences, what does the file say?"
-    return {"role": "user", "content": f"{question}\n\n{said}"}
+def _results_message(turn: _Turn) -> dict[str, str]:
+    """The question, what was found, and the question again: what is nearest is what the model follows."""
+    share = _CONTENT_BYTES // len(turn.results)
+    told = [_cut(turn.prompt, _QUESTION_BYTES)]
+    asked = ""
+    for result, call in zip(turn.results, turn.calls, strict=False):
+        heading, asked = _NOT_DONE if result.failed else _TOLD.get(result.name, _TOLD[RUN])
+        path = _cut(str(call.arguments.get("path", "")), share // 8)
+        told.append(f"{heading.format(path=path)}\n\n{_cut(result.result, share - share // 8)}")
+    return {"role": "user", "content": "\n\n".join([*told, asked])}
 
 
-def _chat_messages(messages: Sequence[Message]) -> list[dict[str, str]]:
+def _chat_messages(messages: Sequence[Message], note: str) -> list[dict[str, str]]:
     """The latest words that fit. Results of earlier calls are left out: they would fill the context."""
     said = [
         ("user" if isinstance(message, UserSaid) else "assistant", message.text)
@@ -178,12 +275,14 @@ def _chat_messages(messages: Sequence[Message]) -> list[dict[str, str]]:
             told[-1]["content"] += f"{_BETWEEN}{text}"
         else:
             told.append({"role": role, "content": text})
+    if note and told[-1]["role"] == "user":
+        told[-1]["content"] += f"{_BETWEEN}{_cut(note, _NOTE_BYTES)}"
     return told
 
 
 def _latest(said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """The last of what was said that fits; of the very last, as much of its beginning as fits."""
-    room = _CHAT_BYTES - len(_SYSTEM)
+    room = _CHAT_BYTES - _NOTE_BYTES - len(_SYSTEM)
     kept: list[tuple[str, str]] = []
     for role, text in reversed(said):
         size = len(text.encode("utf-8", "replace")) + _TOKENS_A_MESSAGE

@@ -39,9 +39,15 @@ TOOLS = [ToolSpec("read_file", "Reads.", {})]
 NOTES = "The meeting is on Tuesday at ten o'clock in room 4. Bring the budget. Anna takes the notes.\n"
 
 
+async def listed() -> Sequence[str]:
+    await trio.lowlevel.checkpoint()
+    return ("main.c", "notes.txt")
+
+
 async def ask(model: LocalModel, messages: Sequence[Message]) -> list[Delta]:
     out: list[Delta] = []
-    async with model.stream(Request(MODEL_ID, "You are term2.", messages, TOOLS)) as deltas:
+    request = Request(MODEL_ID, "You are term2.", messages, TOOLS, files=listed)
+    async with model.stream(request) as deltas:
         while not out or not isinstance(out[-1], Finished | Failed):
             out += await deltas.receive()
     return out
@@ -76,7 +82,7 @@ async def test_it_answers_reads_a_file_and_leaves_nothing() -> None:
         assert isinstance(hello[-2], UsageDelta)
         assert isinstance(hello[-1], Finished)
 
-        prompt = UserSaid("Read notes.txt and tell me what it says.")
+        prompt = UserSaid("What does notes.txt say?")
         call, finished = await ask(model, [prompt])
         assert isinstance(call, ToolCallDelta)
         assert (call.name, json.loads(call.arguments)) == ("read_file", {"path": "notes.txt"})
@@ -98,14 +104,22 @@ async def test_it_answers_reads_a_file_and_leaves_nothing() -> None:
         await leave_early_again(model)
         (other,) = children() - before
         assert other != child
+        await rest_between_sessions(model, other)
         await model.aclose()
         assert children() == before
+
+
+async def rest_between_sessions(model: LocalModel, child: int) -> None:
+    """The child goes with the last session, and a request that comes at once gets another."""
+    model.rest_nowait()
+    assert words(await ask(model, [UserSaid("Hello!")]))
+    assert child not in children()
 
 
 async def cancel_in_the_middle(model: LocalModel) -> None:
     """A file that is only mentioned is not read; and the answer is left by a cancel."""
     with trio.CancelScope() as scope:
-        request = Request(MODEL_ID, "", [UserSaid("Thanks, main.c works now.")], TOOLS)
+        request = Request(MODEL_ID, "", [UserSaid("Thanks, main.c works now.")], TOOLS, files=listed)
         async with model.stream(request) as deltas:
             assert isinstance((await deltas.receive())[0], TextDelta)
             scope.cancel()

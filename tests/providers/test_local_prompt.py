@@ -1,7 +1,10 @@
-"""What the embedded model is asked: which words of a prompt are files, that the grammar offers those and no
-others, and that no history outgrows the context."""
+"""What the embedded model is asked: that the grammar offers the lines of a prompt's calls and no others,
+what follows from a call without a question, what it is told of results, and that no history outgrows the
+context."""
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,43 +23,85 @@ from term2_acp.providers.local_prompt import (
     ANSWER_TOKENS,
     CONTEXT_TOKENS,
     Answer,
+    Call,
     Choose,
-    chosen_path,
-    mentioned_files,
+    chosen,
     next_step,
 )
 
-TOOLS = [ToolSpec("read_file", "Reads.", {})]
+FILES = ("a.txt", "b.txt", 'c "x\\.txt')
+TOOLS = [ToolSpec(name, "", {}) for name in ("read_file", "glob", "grep", "shell", "search_replace")]
 
 
-@pytest.mark.parametrize(
-    ("text", "files"),
-    [
-        ("Read README.md.", ("README.md",)),
-        ("What is in src/app.py, and in `my notes.txt`?", ("src/app.py", "my notes.txt")),
-        ('Compare "a.c" (old) with ./b.c!', ("a.c", "./b.c")),
-        ("see /etc/hosts and ../up.txt and ~/x", ("/etc/hosts", "../up.txt", "~/x")),
-        ('Read " a b.txt " please', ("a b.txt",)),
-        ("Explain the Makefile", ("Makefile",)),
-        ("a.py a.py a.py", ("a.py",)),
-        (".gitignore", (".gitignore",)),
-        ("Hello. How are you?", ()),
-        ("It is 3.5 or 1/2, e.g. and/or i.e. so...", ()),
-        ("see https://example.org/a.html and www.example.org or me@example.org", ()),
-        ("x" * 300 + ".py", ()),
-        ("/ . .. ./ ~", ()),
-    ],
-)
-def test_words_that_are_files(text: str, files: tuple[str, ...]) -> None:
-    assert mentioned_files(text) == files
+def step(*messages: Message, tools: Sequence[ToolSpec] = TOOLS) -> Choose | Call | Answer:
+    return next_step(Request("m", "a long system prompt", messages, tools), FILES)
 
 
-def test_files_are_offered_by_the_grammar_and_nothing_else() -> None:
-    step = next_step(Request("m", "", [UserSaid('Read a.txt and `b "x\\.txt`')], TOOLS))
-    assert isinstance(step, Choose)
-    assert step.paths == ("a.txt", 'b "x\\.txt')
-    assert step.body["grammar"] == 'root ::= "cat " path | "say"\npath ::= "a.txt" | "b \\"x\\\\.txt"\n'
-    assert step.body["temperature"] == 0
+def made(name: str, arguments: dict[str, Any], result: str, *, failed: bool = False) -> list[Message]:
+    call = CallMade("1", name, json.dumps(arguments))
+    return [AssistantSaid("", (call,)), ToolAnswered("1", name, result, failed)]
+
+
+def test_a_question_may_be_answered_or_worked_on() -> None:
+    asked = step(UserSaid('What do a.txt and `c "x\\.txt` say?'))
+    assert isinstance(asked, Choose)
+    assert asked.body["grammar"] == 'root ::= "cat a.txt" | "cat c \\"x\\\\.txt" | "say"\n'
+    assert asked.body["temperature"] == 0
+    assert chosen(" cat a.txt\n", asked.choices) == asked.choices[0]
+    assert chosen("say", asked.choices) is None
+    assert chosen("cat other", asked.choices) is None
+
+
+def test_an_order_of_several_calls_may_not_be_talked_away() -> None:
+    asked = step(UserSaid("Read a.txt and b.txt"))
+    assert isinstance(asked, Choose)
+    assert asked.body["grammar"] == 'root ::= "cat a.txt" | "cat b.txt"\n'
+
+
+def test_an_order_of_one_call_needs_no_question() -> None:
+    asked = step(UserSaid("Read a.txt"))
+    assert isinstance(asked, Call)
+    assert (asked.choice.tool, asked.choice.arguments) == ("read_file", {"path": "a.txt"})
+
+
+def test_what_else_was_named_follows() -> None:
+    prompt = UserSaid("Compare a.txt with b.txt")
+    follows = step(prompt, *made("read_file", {"path": "b.txt"}, "the words of b"))
+    assert isinstance(follows, Call)
+    assert follows.choice.line == "cat a.txt"
+    both = [
+        *made("read_file", {"path": "b.txt"}, "the words of b"),
+        *made("read_file", {"path": "a.txt"}, "the words of a"),
+    ]
+    answer = step(prompt, *both)
+    assert isinstance(answer, Answer)
+    content = answer.body["messages"][0]["content"]
+    assert "The file b.txt says:\n\nthe words of b" in content
+    assert "The file a.txt says:\n\nthe words of a" in content
+
+
+def test_nothing_follows_a_call_that_failed() -> None:
+    answer = step(
+        UserSaid("Compare a.txt with b.txt"),
+        *made("read_file", {"path": "a.txt"}, "no such file", failed=True),
+    )
+    assert isinstance(answer, Answer)
+    assert "It did not work:\n\nno such file" in answer.body["messages"][0]["content"]
+
+
+def test_an_edit_follows_its_reading_and_is_made_once() -> None:
+    prompt = UserSaid('Replace "x" with "y" in a.txt')
+    reads = step(prompt)
+    assert isinstance(reads, Call)
+    assert reads.choice.tool == "read_file"
+    edits = step(prompt, *made("read_file", {"path": "a.txt"}, "x"))
+    assert isinstance(edits, Call)
+    assert edits.choice.tool == "search_replace"
+    done = [
+        *made("read_file", {"path": "a.txt"}, "x"),
+        *made("search_replace", dict(edits.choice.arguments), "replaced"),
+    ]
+    assert isinstance(step(prompt, *done), Answer)
 
 
 @pytest.mark.parametrize(
@@ -67,46 +112,30 @@ def test_files_are_offered_by_the_grammar_and_nothing_else() -> None:
         ([UserSaid("Read a.txt"), AssistantSaid("It is a.")], TOOLS),
         ([], TOOLS),
     ],
-    ids=["no tool", "no file", "answered", "nothing"],
+    ids=["no tool", "no work", "answered", "nothing"],
 )
 def test_otherwise_it_just_answers(messages: list[Message], tools: list[ToolSpec]) -> None:
-    assert isinstance(next_step(Request("m", "", messages, tools)), Answer)
+    assert isinstance(step(*messages, tools=tools), Answer)
 
 
-@pytest.mark.parametrize(
-    ("words", "path"),
-    [("cat a.txt", "a.txt"), (" cat b c.txt\n", "b c.txt"), ("say", None), ("cat other", None), ("", None)],
-)
-def test_the_choice_is_one_of_the_offered_files(words: str, path: str | None) -> None:
-    assert chosen_path(words, ("a.txt", "b c.txt")) == path
-
-
-def read(result: str, *, failed: bool = False) -> str:
-    call = CallMade("1", "read_file", '{"path":"a.txt"}')
-    messages = [
-        UserSaid("Read a.txt"),
-        AssistantSaid("", (call,)),
-        ToolAnswered("1", "read_file", result, failed),
-    ]
-    step = next_step(Request("m", "a long system prompt", messages, TOOLS))
-    assert isinstance(step, Answer)
-    (message,) = step.body["messages"]
-    content: str = message["content"]
-    return content
-
-
-def test_the_files_content_is_in_the_prompt() -> None:
-    assert "the words of a" in read("the words of a")
-    assert "cannot be read: no such file" in read("no such file", failed=True)
+def test_it_is_told_that_a_file_is_not_there() -> None:
+    answer = step(UserSaid("Read z.txt"))
+    assert isinstance(answer, Answer)
+    assert answer.body["messages"][-1]["content"].endswith("(There is no z.txt among the files here.)")
 
 
 @pytest.mark.parametrize("earlier", ["word " * 200_000, "\U0001f600" * 900, "a" * 3000])
 def test_the_last_prompt_is_asked_whatever_came_before_it(earlier: str) -> None:
     """A prompt that was answered with nothing leaves no reply behind it, and the next one follows on it."""
     said = [UserSaid(earlier), AssistantSaid(""), UserSaid(earlier), UserSaid("What is two and two?")]
-    messages = next_step(Request("m", "", said, TOOLS)).body["messages"]
+    messages = asked(step(*said))["messages"]
     assert [m["role"] for m in messages] == ["system", "user"]
     assert messages[-1]["content"].endswith("What is two and two?")
+
+
+def asked(what: Choose | Call | Answer) -> dict[str, Any]:
+    assert not isinstance(what, Call)
+    return what.body
 
 
 text = st.text(max_size=200).map(lambda piece: piece * 30)
@@ -120,7 +149,7 @@ message = st.one_of(
 @given(st.lists(message, max_size=6))
 def test_no_history_outgrows_the_context(messages: list[Message]) -> None:
     """A token is at least a byte of text, whatever the tokeniser does; the template adds a few."""
-    body = next_step(Request("m", "s" * 100_000, messages, TOOLS)).body
+    body = asked(step(*messages))
     size = sum(len(m["content"].encode("utf-8", "replace")) + 8 for m in body["messages"])
     assert size + ANSWER_TOKENS <= CONTEXT_TOKENS
     assert 0 < body["max_tokens"] <= 1000
