@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Iterable
 
+from term2_acp.redact.escapes import EscapedKey
+
 PLACEHOLDER = "[redacted]"
 
 # A shorter "key" is a word that occurs in ordinary text; replacing it would spoil the text and hide
@@ -105,10 +107,13 @@ class Redactor:
         return Redactor(secret.encode(errors="surrogateescape").decode("latin-1") for secret in self._secrets)
 
     def redact_whole(self, text: str) -> str:
-        """The text with every known key that stands in it whole replaced."""
+        """The text with every known key that stands in it whole replaced, spelt with JSON's escapes too."""
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, PLACEHOLDER)
+        if "\\" in text:  # what JSON escapes with
+            for key in self._escaped:
+                text = key.replace_in(text, PLACEHOLDER)
         return text
 
     def redact_cut(self, text: str) -> str:
@@ -119,7 +124,18 @@ class Redactor:
         for secret, beginning in self._beginnings:
             if beginning in text:
                 text = _without_beginnings(text, secret, beginning)
+        if "\\" in text:
+            for key in self._escaped_beginnings:
+                text = key.replace_in(text, PLACEHOLDER)
         return text
+
+    @functools.cached_property
+    def _escaped(self) -> tuple[EscapedKey, ...]:
+        return tuple(EscapedKey(secret, secret) for secret in self._secrets)
+
+    @functools.cached_property
+    def _escaped_beginnings(self) -> tuple[EscapedKey, ...]:
+        return tuple(EscapedKey(secret, beginning) for secret, beginning in self._beginnings)
 
     def redact_log(self, text: str) -> str:
         """The text without known keys and without what looks like a secret, for logs and audit."""

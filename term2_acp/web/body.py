@@ -10,6 +10,8 @@ import zlib
 
 from attrs import define, field, frozen
 
+from term2_acp.web.compression import NotReadable, new_gunzip
+
 # Bytes of a body that are looked at for what is no text, and for a page's own word on its letters; as far
 # as browsers look.
 _LOOKED_AT = 1024
@@ -140,10 +142,6 @@ def _known(label: str | None) -> str | None:
     return name if name in _OF_THE_WEB else None
 
 
-class NotReadable(Exception):
-    """The body cannot be decompressed. ``str()`` says why."""
-
-
 @define(eq=False)
 class Inflow:
     """A body as it comes in: decompressed, and kept up to ``bound`` bytes.
@@ -157,7 +155,7 @@ class Inflow:
     cut: bool = field(default=False, init=False)
     _parts: list[bytes] = field(factory=list, init=False)
     _size: int = field(default=0, init=False)
-    _gzip: "zlib._Decompress" = field(factory=lambda: zlib.decompressobj(zlib.MAX_WBITS | 16), init=False)
+    _gzip: "zlib._Decompress" = field(factory=new_gunzip, init=False)
 
     def feed_nowait(self, data: bytes) -> None:
         """Take what came over the wire; once it has ended, do nothing.

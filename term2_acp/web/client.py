@@ -1,9 +1,10 @@
-"""The one HTTP client: streaming POSTs under Trio, with faults as values.
+"""The one HTTP client: streaming requests under Trio, with faults as values.
 
-Theory of operation. ``HttpClient.post`` is a context. A task of its own sends the request and reads the
-answer into a bounded channel; ``HttpExchange.head`` waits for its head, and ``HttpResponse.receive``
-hands on, in one piece, all bytes that have arrived since. Leaving the context, by
-its end, by an error or by a cancel, cancels that task.
+Theory of operation. ``HttpClient.post`` and ``HttpClient.get`` are contexts. A task of its own sends the
+request and reads the answer into a bounded channel; ``HttpExchange.head`` waits for its head, and
+``HttpResponse.receive`` hands on, in one piece, all bytes that have arrived since. Leaving the context, by
+its end, by an error or by a cancel, cancels that task; a connection that was still being made is closed
+(``connecting``).
 
 Why a task: httpx2 reads through nested asynchronous generators. Left by ``break`` or an exception they
 are closed by the garbage collector, with a warning and without the loop; cancelled from inside, each of
@@ -15,21 +16,25 @@ Rules:
 
 - Network faults, timeouts and protocol errors are ``HttpFault`` values. Cancellation passes through.
 - httpx2 (58 ms) and the TLS context (20 to 33 ms) are made on first use, never at start-up.
-- Proxies and certificate authorities come from the environment (``HTTPS_PROXY``, ``NO_PROXY``,
-  ``SSL_CERT_FILE``, ``SSL_CERT_DIR``), except for loopback, which is never sent to a proxy.
+- Proxies and certificate authorities come from the environment (``HTTP_PROXY``, ``HTTPS_PROXY``,
+  ``ALL_PROXY``, ``NO_PROXY``; ``SSL_CERT_FILE``, ``SSL_CERT_DIR``). Loopback is never sent to a proxy.
 - No redirect is followed: a key must not travel to a host that nobody configured.
+- No compression is asked for. Gzip is undone all the same, in bounded pieces, because gateways compress what
+  they like; any other compression is a fault.
 - No clock but that of the connect: how long a silence may last is the caller's knowledge.
 """
 
 import ipaddress
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import trio
 from attrs import define, field
 
+from term2_acp.web.compression import NotReadable, Passing, compression_of
+from term2_acp.web.connecting import Connecting
 from term2_acp.web.faults import Fault, HttpFault, fault_of
 
 if TYPE_CHECKING:
@@ -123,18 +128,35 @@ class HttpClient:
         self._verify = parts.scheme != "http" or self._trust_env
         self._client: httpx2.AsyncClient | None = None
 
-    @asynccontextmanager
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[HttpExchange]:
+    def post(
+        self, url: str, headers: Mapping[str, str], body: bytes
+    ) -> AbstractAsyncContextManager[HttpExchange]:
         """Send ``body``. The context is entered at once; what it yields waits for the answer.
 
         Leaving the context stops the reading; the connection goes back to the pool if the body was
         read to its end, and is closed otherwise.
         """
+        return self._ask("POST", url, headers, body)
+
+    def get(self, url: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[HttpExchange]:
+        """Ask for ``url``; the context is that of ``post``."""
+        return self._ask("GET", url, headers, None)
+
+    async def aclose(self) -> None:
+        """Close every connection. Waits for nothing but the sockets' own closing."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    @asynccontextmanager
+    async def _ask(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncIterator[HttpExchange]:
         send_head, receive_head = trio.open_memory_channel[HttpResponse | HttpFault](1)
         chunks = _Pipe(*trio.open_memory_channel[bytes | HttpFault](_READ_AHEAD))
         error: Exception | None = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._exchange, url, headers, body, send_head, chunks)
+            nursery.start_soon(self._exchange, method, url, headers, body, send_head, chunks)
             try:
                 yield HttpExchange(receive_head)
             except Exception as raised:  # noqa: BLE001 - raised again below, outside of the nursery
@@ -145,17 +167,12 @@ class HttpClient:
         if error is not None:
             raise error
 
-    async def aclose(self) -> None:
-        """Close every connection. Waits for nothing but the sockets' own closing."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
-
     async def _exchange(
         self,
+        method: str,
         url: str,
         headers: Mapping[str, str],
-        body: bytes,
+        body: bytes | None,
         head: "trio.MemorySendChannel[HttpResponse | HttpFault]",
         chunks: _Pipe,
     ) -> None:
@@ -163,28 +180,32 @@ class HttpClient:
 
         head_sent = False
         fault: HttpFault | None = None
+        connecting = Connecting()
         try:
             client = self._open()
             # Compression would hold small events back in the server's and our buffers.
             sent = {"accept-encoding": "identity", **headers}
-            async with client.stream("POST", url, headers=sent, content=body) as response:
+            extensions = {"trace": connecting.trace}
+            async with client.stream(
+                method, url, headers=sent, content=body, extensions=extensions
+            ) as response:
                 names = {name.lower(): value for name, value in response.headers.items()}
                 head.send_nowait(HttpResponse(response.status_code, names, chunks.receive))
                 head_sent = True
-                async for chunk in response.aiter_bytes():
-                    await chunks.pass_on(chunk)
-            chunks.send.close()
+                fault = await _read(response, names.get("content-encoding"), chunks)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             fault = fault_of(error, CONNECT_S)
         except (ImportError, OSError, ValueError) as error:
             fault = HttpFault(Fault.UNUSABLE, _unusable_reason(error))
-        if fault is None:
-            return
-        if head_sent:
-            await chunks.pass_on(fault)
-            chunks.send.close()
-        else:
+        finally:
+            await connecting.aclose()
+        if not head_sent:
+            assert fault is not None
             head.send_nowait(fault)
+            return
+        if fault is not None:
+            await chunks.pass_on(fault)
+        chunks.send.close()
 
     def _open(self) -> "httpx2.AsyncClient":
         if self._client is None:
@@ -192,7 +213,8 @@ class HttpClient:
 
             self._client = httpx2.AsyncClient(
                 trust_env=self._trust_env,
-                verify=self._verify,
+                # Read whatever the rule for proxies: a server of this machine may have an own authority.
+                verify=httpx2.create_ssl_context() if self._verify else False,
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=httpx2.Limits(
                     max_connections=None,
@@ -201,6 +223,29 @@ class HttpClient:
                 ),
             )
         return self._client
+
+
+async def _read(response: "httpx2.Response", coding: str | None, chunks: _Pipe) -> HttpFault | None:
+    """Pass the body on to its end; returns why it cannot be read, where the network is not at fault."""
+    compression = compression_of(coding)
+    if compression is None:
+        return HttpFault(Fault.UNUSABLE, "it answers in a compression that was not asked for")
+    passing = Passing(compression)
+    unreadable: NotReadable | None = None
+    with trio.CancelScope() as reading:  # as everywhere here: only a scope ends the reading early
+        async for data in response.aiter_raw():
+            try:
+                for piece in passing.feed(data):
+                    await chunks.pass_on(piece)
+            except NotReadable as error:
+                unreadable = error
+                reading.cancel()  # met where the next bytes would be waited for
+    if unreadable is None:
+        try:
+            passing.finish()
+        except NotReadable as error:
+            unreadable = error
+    return None if unreadable is None else HttpFault(Fault.BROKE, f"what came is not gzip: {unreadable}")
 
 
 def is_loopback(host: str) -> bool:

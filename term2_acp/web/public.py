@@ -22,14 +22,16 @@ Rules:
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 from attrs import frozen
 
 from term2_acp import __version__
 from term2_acp.web.addresses import not_public
-from term2_acp.web.body import ContentType, Inflow, NotReadable, content_type_of
+from term2_acp.web.body import ContentType, Inflow, content_type_of
+from term2_acp.web.compression import Compression, NotReadable, compression_of
+from term2_acp.web.connecting import Connecting
 from term2_acp.web.faults import Fault, HttpFault, fault_of
 from term2_acp.web.url import PublicUrl, UrlRefused
 
@@ -44,8 +46,6 @@ FETCH_S = 30
 CONNECT_S = 8
 # Addresses of one host that are tried.
 MAX_TRIED = 4
-# Seconds to close a connection, which takes none; a bound because it is shielded from cancels.
-_CLOSE_S = 1
 # Bytes of a body, decompressed: more than any page that is read, and less than a download.
 MAX_BODY_BYTES = 5 * 1024 * 1024
 # Redirects that are followed on one host: enough for https, a slash at the end and a language. (The bound of
@@ -60,8 +60,6 @@ _HEADERS = {
     "accept-encoding": "gzip",
     "connection": "close",
 }
-_PLAIN = frozenset({"", "identity"})
-_GZIP = frozenset({"gzip", "x-gzip"})
 
 
 @frozen
@@ -226,33 +224,22 @@ class Fetcher:
             scheme=url.scheme, host=address, port=url.port, raw_path=url.target.encode("ascii")
         )
         clocks = httpx2.Timeout(None, connect=CONNECT_S)
-        connections: list[Any] = []
+        connecting = Connecting()
         try:
             async with httpx2.AsyncClient(verify=self._context, trust_env=False, timeout=clocks) as client:
-                return await _exchange(client, where, url, connections)
+                return await _exchange(client, where, url, connecting)
         except httpx2.HTTPError as error:
             return fault_of(error, CONNECT_S)
         finally:
-            # The library leaves a connection to the garbage collector when its TLS handshake is cancelled.
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_S):
-                for connection in connections:
-                    await connection.aclose()
+            await connecting.aclose()
 
 
 async def _exchange(
-    client: "httpx2.AsyncClient", where: "httpx2.URL", url: PublicUrl, connections: list[Any]
+    client: "httpx2.AsyncClient", where: "httpx2.URL", url: PublicUrl, connecting: Connecting
 ) -> Page | NotFetched | _Moved:
-    """Ask, and read to the end or the bound. Only the scope here ends the reading before the server does.
-
-    A connection is put into ``connections`` as soon as it is made.
-    """
-
-    async def trace(step: str, told: dict[str, Any]) -> None:  # noqa: ASYNC124 - the library awaits it
-        if step == "connection.connect_tcp.complete":
-            connections.append(told["return_value"])
-
+    """Ask, and read to the end or the bound. Only the scope here ends the reading before the server does."""
     # The certificate is checked against `sni_hostname`; without it, against the address.
-    extensions = {"sni_hostname": url.host, "trace": trace}
+    extensions = {"sni_hostname": url.host, "trace": connecting.trace}
     headers = {**_HEADERS, "host": url.authority}
     unreadable = ""
     with trio.CancelScope() as reading:
@@ -263,10 +250,10 @@ async def _exchange(
             kind = content_type_of(response.headers.get("content-type"))
             if not kind.is_text:
                 return Page(url, response.status_code, kind, None, size=_declared_size(response))
-            coding = response.headers.get("content-encoding", "").strip().lower()
-            if coding not in _PLAIN | _GZIP:
+            compression = compression_of(response.headers.get("content-encoding"))
+            if compression is None:
                 return NotFetched(f"{url.place} answers in a compression that was not asked for.")
-            inflow = Inflow(MAX_BODY_BYTES, coding in _GZIP)
+            inflow = Inflow(MAX_BODY_BYTES, compression is Compression.GZIP)
             async for data in response.aiter_raw():
                 try:
                     inflow.feed_nowait(data)

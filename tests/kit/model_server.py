@@ -9,6 +9,7 @@ tests for leaks waits on ``server.until_sockets``.
 
 import json
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -30,9 +31,10 @@ class Call:
     body: bytes
     left: trio.Event = field(factory=trio.Event)  # the client closed its side, or the connection broke
     reached: trio.Event = field(factory=trio.Event)  # the answer came to its `pause`
-    _stream: trio.SocketStream = field(default=None, alias="stream")
+    _stream: Any = field(default=None, alias="stream")
     _chunked: bool = False
     _done: bool = False
+    _next: bytes = b""
 
     @property
     def json(self) -> Any:
@@ -68,8 +70,9 @@ class Call:
 
     async def reset(self) -> None:
         """Break the connection with a TCP reset."""
-        self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._stream.socket.close()
+        stream = getattr(self._stream, "transport_stream", self._stream)
+        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stream.socket.close()
 
 
 @define(eq=False)
@@ -101,12 +104,17 @@ class ModelServer:
 
 
 @asynccontextmanager
-async def open_model_server(*answers: Answer) -> AsyncIterator[ModelServer]:
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+async def open_model_server(
+    *answers: Answer, tls: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[ModelServer]:
+    """Serve until the block ends; with ``tls`` over TLS, and on a port of one's own choice."""
+    listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    server = ModelServer(f"http://127.0.0.1:{port}/v1", list(answers))
+    server = ModelServer(f"{'https' if tls else 'http'}://127.0.0.1:{port}/v1", list(answers))
 
-    async def connection(stream: trio.SocketStream) -> None:
+    async def connection(stream: Any) -> None:
+        if tls is not None:
+            stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
         server.open_sockets += 1
         server.accepted += 1
         server.change()
@@ -127,7 +135,7 @@ async def open_model_server(*answers: Answer) -> AsyncIterator[ModelServer]:
             nursery.cancel_scope.cancel()
 
 
-async def _serve(server: ModelServer, stream: trio.SocketStream) -> None:
+async def _serve(server: ModelServer, stream: Any) -> None:
     buffer = b""
     while True:
         while b"\r\n\r\n" not in buffer:
@@ -140,7 +148,10 @@ async def _serve(server: ModelServer, stream: trio.SocketStream) -> None:
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
         length = int(headers.get("content-length", "0"))
         while len(buffer) < length:
-            buffer += await stream.receive_some()
+            data = await stream.receive_some()
+            if not data:
+                return
+            buffer += data
         body, buffer = buffer[:length], buffer[length:]
         method, path, _ = first.split(" ")
         call = Call(method, path, headers, body, stream=stream)
@@ -148,7 +159,8 @@ async def _serve(server: ModelServer, stream: trio.SocketStream) -> None:
         server.calls.append(call)
         server.change()
         async with trio.open_nursery() as nursery:
-            # A client sends nothing while it waits for its answer: what can be read is its leaving.
+            # A client sends nothing while it waits for its answer: what can be read is its leaving, or, at
+            # the very end, the beginning of its next request.
             nursery.start_soon(_watch, stream, call)
             try:
                 await answer(call)
@@ -157,14 +169,16 @@ async def _serve(server: ModelServer, stream: trio.SocketStream) -> None:
             nursery.cancel_scope.cancel()
         if not call._done:
             return
+        buffer += call._next
 
 
-async def _watch(stream: trio.SocketStream, call: Call) -> None:
+async def _watch(stream: Any, call: Call) -> None:
     try:
-        await stream.receive_some()
+        call._next = bytes(await stream.receive_some())
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         pass
-    call.left.set()
+    if not call._next:
+        call.left.set()
 
 
 # -- what a server of Chat Completions says --------------------------------------------------------

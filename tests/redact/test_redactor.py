@@ -1,6 +1,7 @@
 """Taking secrets out of text: the keys we were given exactly, what looks like a secret in logs only, and
 both in time that is linear in the text."""
 
+import json
 import time
 
 import pytest
@@ -45,6 +46,54 @@ def test_a_short_key_leaves_words_that_begin_like_it():
 def test_a_key_that_begins_like_another_is_taken_out_whole():
     one, other = f"{KEY}-one-key", f"{KEY}-two-key"
     assert Redactor([one, other]).redact(f"{one} {other}") == "[redacted] [redacted]"
+
+
+def spelt(text: str, every: int, form: str = "\\u{:04x}") -> str:
+    """The text with every so manieth letter written as a JSON escape."""
+    return "".join(form.format(ord(c)) if place % every == 0 else c for place, c in enumerate(text))
+
+
+@pytest.mark.parametrize("every", [1, 2, 5, 30])
+@pytest.mark.parametrize("form", ["\\u{:04x}", "\\u{:04X}"])
+def test_a_key_that_is_spelt_with_escapes_is_replaced(every, form):
+    redactor = Redactor([KEY, "another-key-0"])
+    written = f'{{"path": "a/{spelt(KEY, every, form)}.txt", "n": "\\u0062"}}'
+    assert json.loads(written)["path"] == f"a/{KEY}.txt"
+    assert redactor.redact(written) == '{"path": "a/[redacted].txt", "n": "\\u0062"}'
+    assert redactor.redact(written.partition(".txt")[0]) == '{"path": "a/[redacted]'
+    assert redactor.redact_bytes(written.encode()) == redactor.redact(written).encode()
+    twice = f"{spelt(KEY, every, form)} {spelt(KEY, every, form)}"
+    assert redactor.redact(twice) == "[redacted] [redacted]"
+
+
+def test_of_an_escaped_key_that_was_cut_no_telling_part_is_left():
+    redactor = Redactor([KEY])
+    for length in range(18, len(KEY)):
+        assert redactor.redact(f"a {spelt(KEY[:length], 3)}... b") == "a [redacted]... b"
+    assert redactor.redact(spelt(KEY[:17], 3)) == spelt(KEY[:17], 3)
+
+
+def spellings(letter: str) -> list[str]:
+    units = letter.encode("utf-16-be").hex()
+    escaped = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    plain = [json.dumps(letter, ensure_ascii=False)[1:-1], escaped, escaped.upper().replace("U", "u")]
+    return [*plain, "\\/"] if letter == "/" else plain
+
+
+@given(st.text(st.sampled_from('ab/"é\U0001f9ea$.('), min_size=6, max_size=12), st.data())
+def test_any_key_in_any_spelling_of_json(key, data):
+    """However a value is written, what it means holds no key afterwards, and the rest of it is as it was."""
+    written = "".join(data.draw(st.sampled_from(spellings(letter))) for letter in key)
+    assert json.loads(f'"<{written}>"') == f"<{key}>"
+    assert json.loads(Redactor([key]).redact(f'"<{written}>"')) == "<[redacted]>"
+
+
+def test_looking_for_escapes_takes_time_in_proportion():
+    redactor = Redactor([KEY, "\\" * 40, "a" * 200])
+    text = "\\u0073k-live-01234567" * 40_000
+    started = time.perf_counter()
+    redactor.redact(text)
+    assert time.perf_counter() - started < 2
 
 
 @pytest.mark.parametrize(

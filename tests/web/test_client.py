@@ -53,6 +53,22 @@ async def test_a_whole_answer() -> None:
         await client.aclose()
 
 
+async def test_a_get_has_no_body_and_uses_the_connection_of_a_post() -> None:
+    async with open_model_server(body(b"[]", "application/json")) as server:
+        client = HttpClient(server.base_url)
+        async with client.post(server.base_url, {}, b"{}") as exchange:
+            await rest_of(await head_of(exchange))
+        async with client.get(server.base_url + "/models?limit=9", {"x-api-key": "k"}) as exchange:
+            assert await rest_of(await head_of(exchange)) == b"[]"
+        call = server.calls[1]
+        assert (call.method, call.path, call.body) == ("GET", "/v1/models?limit=9", b"")
+        assert call.headers["x-api-key"] == "k"
+        assert call.headers["accept-encoding"] == "identity"
+        assert "content-length" not in call.headers
+        assert server.accepted == 1
+        await client.aclose()
+
+
 async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
     async with open_model_server(body(b"hello", "text/plain")) as server:
         client = HttpClient(server.base_url)

@@ -5,10 +5,8 @@ by a bound or a cancel in any phase, its connection is closed and nothing warns.
 
 import gc
 import gzip
-import shutil
 import socket
 import ssl
-import subprocess
 from collections import Counter
 
 import pytest
@@ -21,6 +19,7 @@ from term2_acp.web.addresses import not_public
 from term2_acp.web.body import ContentType, Inflow
 from term2_acp.web.public import Elsewhere, Fetcher, NotFetched, Page, Reach
 from term2_acp.web.url import parse_url
+from tests.kit.certificates import Certified
 from tests.kit.model_server import Call, ModelServer, body, head_only, never, open_model_server, status
 from tests.kit.until import until
 
@@ -591,32 +590,9 @@ async def test_a_cancel_in_the_handshake() -> None:
 # -- certificates ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def certified(tmp_path_factory: pytest.TempPathFactory):
-    """An authority of our own, and a certificate by it for ``site.test``: (authority's file, chain, key)."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("making a certificate needs the openssl program")
-    place = tmp_path_factory.mktemp("certificates")
-    (place / "names").write_text("subjectAltName=DNS:site.test\n")
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    for line in (
-        ["req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Authority", "-days", "2"],
-        ["req", *key, "-keyout", "site.key", "-out", "site.csr", "-subj", "/CN=site.test"],
-        [
-            "x509", "-req", "-in", "site.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-out", "site.pem", "-days", "2", "-extfile", "names",
-        ],
-    ):  # fmt: skip
-        subprocess.run([openssl, *line], cwd=place, check=True, capture_output=True)
-    return place / "ca.pem", place / "site.pem", place / "site.key"
-
-
-async def over_tls(certified, host: str, *, trusted: bool):
+async def over_tls(certified: Certified, host: str, *, trusted: bool):
     """Fetch from a server that is certified as ``site.test``: what came, and the name it was greeted by."""
-    authority, chain, key = certified
-    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    theirs.load_cert_chain(chain, key)
+    theirs = certified.server_context()
     greeted: list[str | None] = []
     theirs.sni_callback = lambda connection, name, context: greeted.append(name)
 
@@ -635,7 +611,9 @@ async def over_tls(certified, host: str, *, trusted: bool):
         listeners = await trio.open_ssl_over_tcp_listeners(0, theirs, host=HERE, https_compatible=True)
         port = listeners[0].transport_listener.socket.getsockname()[1]
         nursery.start_soon(trio.serve_listeners, answer, listeners)
-        ours = {"authorities": lambda: ssl.create_default_context(cafile=authority)} if trusted else {}
+        ours = (
+            {"authorities": lambda: ssl.create_default_context(cafile=certified.authority)} if trusted else {}
+        )
         found = await fetcher(port, **ours).fetch(parse_url(f"https://{host}:{port}/"))
         nursery.cancel_scope.cancel()
     return found, greeted
@@ -667,7 +645,7 @@ async def test_a_certificate_by_an_unknown_authority_is_refused(certified) -> No
 
 
 async def test_the_environment_may_name_the_authorities(certified, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certified[0]))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certified.authority))
     page, _ = await over_tls(certified, "site.test", trusted=False)
     assert isinstance(page, Page)
 
