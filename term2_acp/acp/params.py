@@ -45,6 +45,19 @@ def decode_at(path: str, type_: type[T], raw: msgspec.Raw) -> T:
         raise invalid(unfit.path, unfit.why) from None
 
 
+def convert_at(path: str, type_: type[T], value: Any) -> T:
+    """The same for a value that is decoded already; its texts are not copied.
+
+    Raises:
+        RpcError: as ``decode_at`` does.
+    """
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as error:
+        unfit = _explained(path, str(error))
+        raise invalid(unfit.path, unfit.why) from None
+
+
 def decode_value(path: str, type_: type[T], raw: msgspec.Raw) -> T:
     """Decode a value. One that is missing, which is no bytes at all, is an empty object.
 
@@ -52,7 +65,7 @@ def decode_value(path: str, type_: type[T], raw: msgspec.Raw) -> T:
         Unfit: with the path of the member that is missing or does not fit.
     """
     try:
-        return _decoder(type_).decode(bytes(raw) or b"{}")
+        return _decoder(type_).decode(raw if len(raw) else b"{}")
     except msgspec.ValidationError as error:
         raise _explained(path, str(error)) from None
     except msgspec.DecodeError:

@@ -13,7 +13,7 @@ _LOCAL_HOSTS = frozenset({"", "localhost"})
 
 def reference(link: ResourceLink) -> str:
     """One line that names the link: its absolute path when it is a local file, else its URI."""
-    place = _place(link.uri)
+    place = local_path(link.uri) or link.uri
     name = link.title or link.name
     return (
         f"[referenced resource: {place}]"
@@ -22,11 +22,12 @@ def reference(link: ResourceLink) -> str:
     )
 
 
-def _place(uri: str) -> str:
+def local_path(uri: str) -> str | None:
+    """The absolute path of a ``file:`` URI of this machine; None for any other."""
     try:
         parts = urlsplit(uri)
     except ValueError:
-        return uri
+        return None
     if parts.scheme.lower() == "file" and parts.netloc.lower() in _LOCAL_HOSTS and parts.path.startswith("/"):
         return unquote(parts.path)
-    return uri
+    return None

@@ -27,7 +27,8 @@ from term2_acp.redact import StreamRedactor
 class ReplyFold:
     """What one reply of the model came to.
 
-    ``calls`` may be run only when ``end`` is ``Finished``. ``usage`` is the provider's last count.
+    ``calls`` may be run only when ``end`` is ``Finished``. ``usage`` is the provider's last count as it came
+    (some servers count up with the text); ``usage.counted`` holds it to what can be.
     """
 
     def __init__(self, redactor: StreamRedactor | None = None) -> None:
@@ -47,7 +48,7 @@ class ReplyFold:
                 self._text(kind, delta.text, events)  # type: ignore[union-attr]
                 continue
             if isinstance(delta, UsageDelta):
-                self.usage = delta  # some servers count along with the text: it ends no message
+                self.usage = delta  # the last one counts, and it ends no message
                 continue
             self._end_run(events)
             if isinstance(delta, ToolCallDelta):

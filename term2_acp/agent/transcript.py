@@ -7,23 +7,28 @@ any sequence of events, whatever was cancelled or lost:
 - every call of a reply is followed by exactly one result, in the order of the calls; one that never
   settled gets a result that says so;
 - the calls of a reply stand with its text, and a reply that neither spoke nor called is left out.
+
+Which images of it are sent is for ``agent.images`` to say.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from term2_acp.agent.references import reference
+from term2_acp.agent.images import in_words, said, within_bounds
 from term2_acp.domain import events as ev
-from term2_acp.domain.content import Text
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.toolcall import Effect
-from term2_acp.providers.base import AssistantSaid, CallMade, Message, Opaque, ToolAnswered, UserSaid
+from term2_acp.providers.base import AssistantSaid, CallMade, Message, Opaque, ToolAnswered
+from term2_acp.providers.errors import ContextOverflow, RequestRefused
 
 # What the model reads where the outcome of a call was lost with the process that made it.
 OUTCOME_UNKNOWN = (
     "outcome_unknown: term2 stopped before the end of this call was recorded. It may or may not have had "
     "its effect; look before you repeat it."
 )
+
+# How a turn fails whose request was refused, for its images perhaps.
+_REFUSED = frozenset({RequestRefused.code, ContextOverflow.code})
 
 
 class _Reply:
@@ -53,6 +58,7 @@ class Transcript:
     def __init__(self) -> None:
         self._done: list[Message] = []
         self._reply: _Reply | None = None
+        self._refused = False  # the last turn ended so; its images are let go when it is sure to stand
 
     def apply(self, event: ev.Event) -> None:
         """Fold one more event in. Events that a provider is not told of change nothing."""
@@ -68,13 +74,13 @@ class Transcript:
     def rewind(self, mark: int) -> None:
         """Forget everything since ``mark``: a prompt that was refused leaves no trace."""
         self._reply = None
+        self._refused = False
         del self._done[mark:]
 
     def messages(self) -> tuple[Message, ...]:
-        """The history so far, well paired, oldest first."""
-        if self._reply is None:
-            return tuple(self._done)
-        return (*self._done, *self._reply.messages())
+        """The history so far, well paired, oldest first, its images within the bounds of a request."""
+        reply = self._reply.messages() if self._reply is not None else ()
+        return tuple(within_bounds((*self._done, *reply)))
 
     def _speaking(self) -> _Reply:
         """The reply that is being made; a complete one is put away and the next begins."""
@@ -90,8 +96,13 @@ class Transcript:
 
     def _on_user_message(self, event: ev.UserMessage) -> None:
         self._put_away()
-        blocks = [block.text if isinstance(block, Text) else reference(block) for block in event.content]
-        self._done.append(UserSaid("\n".join(blocks)))
+        # What no request will hold again need not be kept. All before this prompt stands for good: one that
+        # could still be taken back is answered before the next is admitted.
+        self._done = (
+            [in_words(message) for message in self._done] if self._refused else within_bounds(self._done)
+        )
+        self._refused = False
+        self._done.append(said(event.content))
 
     def _on_chunk(self, event: ev.AgentMessageChunk) -> None:
         reply = self._reply
@@ -118,8 +129,9 @@ class Transcript:
             reply.opaque = Opaque(event.provider, event.model, event.opaque)
         reply.complete = True
 
-    def _on_idle(self, _event: ev.Idle) -> None:
+    def _on_idle(self, event: ev.Idle) -> None:
         self._put_away()
+        self._refused = event.failure is not None and event.failure.code in _REFUSED
 
 
 _FOLDS: Mapping[type, Callable[[Transcript, Any], None]] = {

@@ -15,6 +15,7 @@ from term2_acp.agent.mind import Mind, TurnFailed
 from term2_acp.agent.ports import TurnPorts
 from term2_acp.agent.stream import ReplyFold
 from term2_acp.agent.transcript import Transcript
+from term2_acp.agent.usage import Meter, counted
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import new_message_id
 from term2_acp.domain.turn import Failure, StopReason
@@ -32,6 +33,10 @@ from term2_acp.tools.base import Tool
 from term2_acp.tools.registry import schema_of
 
 logger = logging.getLogger(__name__)
+
+# Characters of what a provider wants back with a reply. Signatures and sealed thoughts of one reply take some
+# hundred KiB; the bound keeps a server from filling the journal, and every later request with it.
+MAX_OPAQUE = 8 * 1024 * 1024
 
 
 def tool_specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
@@ -53,7 +58,10 @@ async def chosen(mind: Mind) -> ModelChoice:
 
 @define(eq=False)
 class Turn:
-    """What one turn works with. ``cache_key`` and ``files`` are as in ``Request``."""
+    """What one turn works with. ``cache_key`` and ``files`` are as in ``Request``.
+
+    ``meter`` is the session's: whatever ends the turn, what was counted of its calls is in there.
+    """
 
     ports: TurnPorts
     mind: Mind
@@ -62,6 +70,7 @@ class Turn:
     files: Callable[[], Awaitable[Sequence[str]]]
     system: str
     transcript: Transcript
+    meter: Meter
     specs: tuple[ToolSpec, ...]
     dispatcher: Dispatcher
 
@@ -94,6 +103,8 @@ class Turn:
             self.cache_key,
             self.files,
         )
+        info = choice.provider.describe(choice.model)
+        self.meter.begin(lambda: None if fold.usage is None else counted(fold.usage, info))
         async with choice.provider.stream(request, self._say_that_we_wait) as deltas:
             while fold.end is None:
                 events = fold.feed(await deltas.receive())
@@ -117,11 +128,7 @@ class Turn:
         runs = end.finish in (Finish.STOP, Finish.TOOL_CALLS)
         if runs and fold.calls:
             calls, events, stop = self.dispatcher.announce(fold.calls)
-        provider, model = self.choice.provider, self.choice.model
-        events.append(ev.ReplyEnded(provider.name, model, end.opaque))
-        if fold.usage is not None:
-            used = fold.usage.input_tokens + fold.usage.output_tokens
-            events.append(ev.UsageUpdate(used, provider.describe(model).context_tokens))
+        events += self._reply_ended(end.opaque)
         self.ports.emit_nowait(events)
         if not runs:
             return StopReason.REFUSAL if end.finish is Finish.REFUSAL else StopReason.MAX_TOKENS
@@ -136,3 +143,30 @@ class Turn:
             return StopReason.END_TURN
         await self.dispatcher.run(calls)
         return StopReason.MAX_TURN_REQUESTS if stop else None
+
+    def _reply_ended(self, opaque: str | None) -> list[ev.Event]:
+        """The end of a reply that came whole, and the usage that is shown for it."""
+        call, update = self.meter.open_call(), self.meter.update()
+        ended = ev.ReplyEnded(
+            self.choice.provider.name,
+            self.choice.model,
+            self._keepable(opaque),
+            usage=None if call is None else call.tokens,
+            cost_pico_usd=None if call is None else call.cost_pico_usd,
+        )
+        return [ended] if update is None else [ended, update]
+
+    def _keepable(self, opaque: str | None) -> str | None:
+        """What the provider wants back, unless it is too much or has a key of ours in it.
+
+        It is good to its provider whole or not at all, so a key in it cannot be replaced.
+        """
+        if opaque is None:
+            return None
+        if len(opaque) > MAX_OPAQUE:
+            logger.warning("what the provider wants back with its reply is too long, and was dropped")
+            return None
+        if self.mind.redactor.redact(opaque) != opaque:
+            logger.warning("what the provider wants back with its reply holds a key, and was dropped")
+            return None
+        return opaque

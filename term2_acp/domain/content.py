@@ -2,9 +2,19 @@
 
 from enum import StrEnum
 
-from attrs import frozen
+from attrs import field, frozen
 
 from term2_acp.domain.ids import TerminalId
+
+# The bytes of one image. Anthropic counts an image's base64 and takes 10 MB of it, others take more or tell
+# no limit; 5 MiB are 7 MB of base64, which also leaves an image whole in one frame of 8 MiB.
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+
+# The images of one request to a model, and so of one prompt. Every request holds the whole history, and one
+# that a server refuses for its images would be refused again each time: beyond 20 images Anthropic takes
+# none over 2,000 pixels a side, and a request may have 32 MB there. 20 MiB are 28 MB of base64.
+MAX_IMAGES = 20
+MAX_IMAGES_BYTES = 20 * 1024 * 1024
 
 
 @frozen
@@ -29,7 +39,30 @@ class ResourceLink:
     size: int | None = None
 
 
-ContentBlock = Text | ResourceLink
+@frozen
+class Image:
+    """A picture that the person sent.
+
+    All of it is what the client sent, character for character: ``data`` is base64 (RFC 4648, section 4),
+    which the door has checked, and ``uri`` is never fetched.
+    """
+
+    mime_type: str
+    data: str = field(repr=False)
+    uri: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Its bytes, decoded."""
+        return size_of_base64(self.data)
+
+
+def size_of_base64(text: str) -> int:
+    """How many bytes a base64 text stands for, without decoding it."""
+    return len(text) // 4 * 3 - text[-2:].count("=")
+
+
+ContentBlock = Text | ResourceLink | Image
 
 
 class Operation(StrEnum):

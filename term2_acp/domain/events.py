@@ -13,13 +13,15 @@ A chunk appends to the message with its id; a whole message replaces it. The fir
 creates the message or tool call.
 """
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import optional
 
 from term2_acp.domain.content import ContentBlock, ToolContent
 from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
 from term2_acp.domain.plan import PlanEntry
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason
+from term2_acp.domain.usage import TurnUsage, Usage, whole
 
 # -- shown only ------------------------------------------------------------------------------------
 
@@ -46,10 +48,14 @@ class ToolCallBegan:
 
 @frozen
 class Idle:
-    """The turn ended. ``stop_reason`` is None only in the snapshot that answers a resume."""
+    """The turn ended. ``stop_reason`` is None only in the snapshot that answers a resume.
+
+    ``usage`` is what the turn took of models, a call that was cut off included; None when it called none.
+    """
 
     stop_reason: StopReason | None = None
     failure: Failure | None = None
+    usage: TurnUsage | None = None
 
 
 @frozen
@@ -147,10 +153,16 @@ class PlanUpdate:
 
 @frozen
 class UsageUpdate:
-    """Tokens in the model's context, and its size. Both are whole numbers, never negative."""
+    """Tokens in the model's context, and its size. Both are whole numbers, never negative.
+
+    ``cost_pico_usd`` is what the session cost so far, or None where that is not known. ``cost_withdrawn``: it
+    was known and told once, and what was told holds no longer.
+    """
 
     used: int
     size: int
+    cost_pico_usd: int | None = field(default=None, validator=optional(whole))
+    cost_withdrawn: bool = False
 
 
 @frozen
@@ -206,12 +218,15 @@ class ReplyEnded:
     """One reply of the model is complete; the tool calls prepared before it belong to it.
 
     ``opaque`` is JSON text that the provider of that name must get back verbatim (signatures of
-    thoughts, for one), or None.
+    thoughts, for one), or None. ``usage`` is what the provider counted, None where it did not.
+    ``cost_pico_usd`` is what this call cost, None where it has no price.
     """
 
     provider: str
     model: str
     opaque: str | None = None
+    usage: Usage | None = None
+    cost_pico_usd: int | None = field(default=None, validator=optional(whole))
 
 
 ShownOnly = Running | RequiresAction | ToolCallBegan

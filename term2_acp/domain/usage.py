@@ -4,15 +4,42 @@ Rules:
 
 - Everything is a whole number that is not negative: tokens, and money in millionths of a millionth of a US
   dollar (pico-USD). A price of 0.075 USD for a million tokens is 75,000 pico-USD a token, so sums are exact,
-  and neither NaN nor a rounding error can come up.
+  and neither NaN nor a rounding error can come up. Values that break this cannot be made (``ValueError``).
 - Cache reads and writes are among the input, and thoughts are among the output.
-- What has no price has no cost (None), which is something else than a cost of nothing.
+- What has no price has no cost (None), which is something else than a cost of nothing. A sum with a cost in
+  it that nobody knows is not known either.
+- Money is rounded only where it is written for others (``usd``).
 """
 
-from attrs import frozen
+import attrs
+from attrs import field, frozen
+from attrs.validators import ge, optional
 
 PICO = 10**12
 """Pico-USD in one US dollar."""
+
+USD_DIGITS = 9
+"""Digits behind the point of an amount in USD. Even the cheapest token costs more than the last of them."""
+
+_PICO_PER_LAST_DIGIT = PICO // 10**USD_DIGITS
+
+whole = ge(0)
+"""What every count and amount is held to."""
+
+
+def usd(pico_usd: int) -> str:
+    """The amount in US dollars as a plain decimal number, ``0.0123``: exact to ``USD_DIGITS`` digits.
+
+    Rounded half up; neither an exponent nor zeros at the end.
+    """
+    last_digits = (pico_usd + _PICO_PER_LAST_DIGIT // 2) // _PICO_PER_LAST_DIGIT
+    dollars, fraction = divmod(last_digits, 10**USD_DIGITS)
+    return f"{dollars}.{fraction:0{USD_DIGITS}}".rstrip("0").removesuffix(".")
+
+
+def both(first: int | None, second: int | None) -> int | None:
+    """Two costs together: not known when one of them is not."""
+    return None if first is None or second is None else first + second
 
 
 @frozen
@@ -20,12 +47,15 @@ class Prices:
     """Prices of one token in pico-USD. None for a cache: its tokens cost what other input costs.
 
     ``above`` has the prices for calls that read more tokens than the number before it.
+
+    Raises:
+        ValueError: a price is negative.
     """
 
-    input: int
-    output: int
-    cache_read: int | None = None
-    cache_write: int | None = None
+    input: int = field(validator=whole)
+    output: int = field(validator=whole)
+    cache_read: int | None = field(default=None, validator=optional(whole))
+    cache_write: int | None = field(default=None, validator=optional(whole))
     above: "tuple[int, Prices] | None" = None
 
     def of(self, usage: "Usage") -> int:
@@ -44,13 +74,17 @@ class Prices:
 
 @frozen
 class Usage:
-    """Tokens of one call of a model, or of several together."""
+    """Tokens of one call of a model, or of several together.
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    thought_tokens: int = 0
+    Raises:
+        ValueError: a number is negative.
+    """
+
+    input_tokens: int = field(default=0, validator=whole)
+    output_tokens: int = field(default=0, validator=whole)
+    cache_read_tokens: int = field(default=0, validator=whole)
+    cache_write_tokens: int = field(default=0, validator=whole)
+    thought_tokens: int = field(default=0, validator=whole)
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -64,8 +98,37 @@ class Usage:
 
 @frozen
 class TurnUsage:
-    """What one turn took: its calls of the model, their tokens, and their cost where all had a price."""
+    """What one turn took: its calls of the model, how many of them were counted, and the sums of those.
 
-    model_calls: int
+    ``cost_pico_usd`` is None where a counted call had no price, or a reply came whole without any count.
+
+    Raises:
+        ValueError: a number is negative.
+    """
+
+    model_calls: int = field(validator=whole)
+    counted_calls: int = field(validator=whole)
     tokens: Usage
-    cost_pico_usd: int | None = None
+    cost_pico_usd: int | None = field(default=None, validator=optional(whole))
+
+    def counted(self, tokens: Usage, cost_pico_usd: int | None) -> "TurnUsage":
+        """The same with one more call, which was counted."""
+        return TurnUsage(
+            self.model_calls + 1,
+            self.counted_calls + 1,
+            self.tokens + tokens,
+            both(self.cost_pico_usd, cost_pico_usd),
+        )
+
+    def uncounted(self, *, whole_reply: bool) -> "TurnUsage":
+        """The same with one more call, of which nobody told any count.
+
+        What a whole reply cost is then not known. A call that was cut off before its count came is in no sum:
+        were it to hide the cost, a meter would be gone for good with the first cancel.
+        """
+        cost = None if whole_reply else self.cost_pico_usd
+        return attrs.evolve(self, model_calls=self.model_calls + 1, cost_pico_usd=cost)
+
+
+NO_CALLS = TurnUsage(0, 0, Usage(), 0)
+"""What a turn took that called no model."""

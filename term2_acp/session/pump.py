@@ -180,7 +180,7 @@ def _honest(idle: ev.Idle, failure: Failure) -> list[Entry]:
     if idle.failure is not None or idle.stop_reason is StopReason.CANCELLED:
         return [idle]
     sentence = ev.AgentMessage(new_message_id(), failure.message, spoken_by_model=False)
-    return [sentence, ev.Idle(StopReason.ERROR, failure)]
+    return [sentence, ev.Idle(StopReason.ERROR, failure, idle.usage)]
 
 
 _EVENTS: frozenset[type] = frozenset(ev.Event.__args__)

@@ -3,6 +3,9 @@
 The keys that term2 was given are replaced wherever text stands, so that the wire, the journal, a replay and
 the next request to a model agree about what was said. It is done in this one place, on the values
 themselves, so that a new kind of event cannot forget it.
+
+The data of an image is no text: a key that seems to stand in its base64 is chance, and to replace it would
+break the picture. What a picture shows is the person's to know.
 """
 
 from collections.abc import Mapping
@@ -11,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from term2_acp.domain.content import Image
 from term2_acp.redact import Redactor
 
 
@@ -34,8 +38,13 @@ def redacted(value: Any, redactor: Redactor) -> Any:
 def _instance(value: Any, redactor: Redactor) -> Any:
     changed = {}
     for attribute in attrs.fields(type(value)):
+        if attribute is _IMAGE_DATA:
+            continue
         old = getattr(value, attribute.name)
         new = redacted(old, redactor)
         if new is not old and new != old:
             changed[attribute.name] = new
     return attrs.evolve(value, **changed) if changed else value
+
+
+_IMAGE_DATA = attrs.fields(Image).data

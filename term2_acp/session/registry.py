@@ -15,6 +15,7 @@ import trio
 from attrs import define, field
 
 from term2_acp.agent.transcript import Transcript
+from term2_acp.agent.usage import Meter
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import SessionId, new_session_id
 from term2_acp.session.parts import SessionParts
@@ -95,7 +96,7 @@ class Registry:
         )
         await self._parts.store.create(record)
         async with self._claimed(record.session_id) as claim:
-            return await self._start(Session(record, self._parts, client, Transcript()), claim)
+            return await self._start(Session(record, self._parts, client, Transcript(), Meter()), claim)
 
     async def open(self, session_id: SessionId, cwd: str, client: Client, *, replay: bool) -> None:
         """Open a reserved session, replaying it first if asked; the snapshot of its state comes last.
@@ -122,12 +123,12 @@ class Registry:
             live = None if live.ended.is_set() else live  # it may have crashed instead
         if live is not None:
             if replay:
-                await self._read(session_id, client, None)
+                await self._read(session_id, client)
         else:
             async with self._claimed(session_id) as claim:
-                transcript = Transcript()
-                await self._read(session_id, client if replay else None, transcript)
-                await self._start(Session(record, self._parts, client, transcript), claim)
+                transcript, meter = Transcript(), Meter()
+                await self._read(session_id, client if replay else None, transcript.apply, meter.apply)
+                await self._start(Session(record, self._parts, client, transcript, meter), claim)
         client.show(session_id, [ev.Idle()])
 
     def close_nowait(self, session_id: SessionId) -> Callable[[], Awaitable[None]] | None:
@@ -175,15 +176,15 @@ class Registry:
             logger.warning("a session did not settle before it was closed")
 
     async def _read(
-        self, session_id: SessionId, client: Client | None, transcript: Transcript | None
+        self, session_id: SessionId, client: Client | None, *folds: Callable[[ev.Event], None]
     ) -> None:
-        """Read the journal once: into the client's view, into the model's history, or both."""
+        """Read the journal once: into the client's view, into the folds of a session, or both."""
         replay = Replay()
         async with self._parts.store.journal(session_id) as journal:
             while events := await journal.receive():
-                if transcript is not None:
+                for fold in folds:
                     for event in events:
-                        transcript.apply(event)
+                        fold(event)
                 if client is not None:
                     client.show(session_id, replay.feed(events))
                     await client.ready()

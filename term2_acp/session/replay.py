@@ -3,7 +3,9 @@
 Events come in, in the order of the journal, and what can be shown comes out, in the order in which each
 thing first appeared. Memory is bounded by what is open at one time: a message ends where the next thing
 begins, a tool call at its final status, a terminal at its exit status, and everything at the idle of its
-turn. A terminal is shown as one snapshot; what may be shown of one is bounded where it is made.
+turn. A terminal is shown as one snapshot; what may be shown of one is bounded where it is made. Each usage
+replaces the one before it, so only the last is shown, at the end. Idles, and what turns took with them, are
+not shown again: whoever adds turns up would count them twice.
 
 Nothing stays open: a call that never settled is shown failed, with the word ``outcome_unknown``, and a turn
 without an idle is followed by a sentence that says it was interrupted. Neither is written back.
@@ -93,6 +95,7 @@ class Replay:
         self._terminals: dict[TerminalId, _Terminal] = {}
         self._ended: set[ToolCallId] = set()
         self._in_turn: MessageId | None = None
+        self._usage: ev.UsageUpdate | None = None
 
     def feed(self, events: Sequence[ev.Event]) -> list[ev.Event]:
         """Take events of the journal; return what can be shown now."""
@@ -104,7 +107,8 @@ class Replay:
 
     def end(self) -> list[ev.Event]:
         """The journal ends here."""
-        return self._close_turn()
+        shown = self._close_turn()
+        return shown if self._usage is None else [*shown, self._usage]
 
     def _take(self, event: ev.Event, shown: list[ev.Event]) -> None:
         if isinstance(event, ev.AgentMessageChunk):
@@ -130,6 +134,12 @@ class Replay:
             shown += self._close_turn()
             self._in_turn = event.message_id
             self._line.append(event)
+        else:
+            self._other(event)
+
+    def _other(self, event: ev.Event) -> None:
+        if isinstance(event, ev.UsageUpdate):
+            self._usage = event
         elif type(event) not in ev.KEPT_ONLY and type(event) not in ev.SHOWN_ONLY:
             self._end_message()
             self._line.append(event)

@@ -25,6 +25,7 @@ import trio
 from term2_acp.agent.calls import OpenCalls
 from term2_acp.agent.ports import Workers
 from term2_acp.agent.transcript import Transcript
+from term2_acp.agent.usage import METERED, Meter
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import ContentBlock
 from term2_acp.domain.ids import MessageId, new_message_id
@@ -37,9 +38,9 @@ from term2_acp.session.parts import SessionParts
 from term2_acp.session.ports import Client
 from term2_acp.session.pump import Pump
 from term2_acp.session.redaction import redacted
-from term2_acp.session.state import Activity, State
+from term2_acp.session.state import Activity
 from term2_acp.session.title import name
-from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn, run_turn
+from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn, last_words, run_turn
 from term2_acp.store import SessionRecord
 from term2_acp.workspace import Workspace
 
@@ -65,13 +66,14 @@ class Session:
     """See the module. A session is made idle; ``run`` must be started before a prompt is admitted."""
 
     def __init__(
-        self, record: SessionRecord, parts: SessionParts, client: Client, transcript: Transcript
+        self, record: SessionRecord, parts: SessionParts, client: Client, transcript: Transcript, meter: Meter
     ) -> None:
         self.session_id = record.session_id
         self.cwd = record.cwd
         self.title = record.title
         self.parts = parts
         self.transcript = transcript
+        self.meter = meter
         self.files = Workspace(
             record.cwd, home=parts.home, own_paths=parts.own_paths, own_code=parts.own_code
         )
@@ -192,7 +194,7 @@ class Session:
         except RuntimeError:
             raise Busy from None  # its nursery is being left: the session has crashed and ends
         self._turn = turn
-        before = self.transcript.mark(), self.title
+        before = self.transcript.mark(), self.meter.mark(), self.title
 
         def answered() -> None:
             self._unanswered = None
@@ -202,8 +204,9 @@ class Session:
             self._unanswered = None
             turn.refused = True
             turn.scope.cancel()
-            mark, self.title = before  # no later prompt has built on it: none is admitted before the answer
-            self.transcript.rewind(mark)
+            said, spent, self.title = before  # no later prompt has built on it: none is admitted yet
+            self.transcript.rewind(said)
+            self.meter.rewind(spent)
             refuse(failure)
 
         self._unanswered = refused
@@ -234,14 +237,8 @@ class Session:
         """
         if turn.settled.is_set():
             return
-        failure = turn.failure if reason is StopReason.ERROR else None
-        events = self.open_calls.settle_all(None if failure is None else failure.message, at_work=at_work)
-        if failure is not None:
-            if self.activity.state is State.REQUIRES_ACTION:
-                events.append(ev.Running())  # nobody is asked any more, and a sentence follows
-            events.append(ev.AgentMessage(new_message_id(), failure.message, spoken_by_model=False))
         try:
-            self.emit_nowait([*events, ev.Idle(reason, failure)])
+            self.emit_nowait(last_words(self, turn, reason, at_work=at_work))
         except Closed:
             logger.warning("a turn settled after its session was closed")
         if turn.refused:
@@ -270,7 +267,9 @@ class Session:
             return  # its cancel may not have reached its task yet; the pump lets none of this through
         for event in events:
             self.transcript.apply(event)
-            if type(event) is ev.TerminalUpdate:
+            if type(event) in METERED:
+                self.meter.apply(event)
+            elif type(event) is ev.TerminalUpdate:
                 self.open_calls.see_terminal(event)
 
     async def room(self) -> None:

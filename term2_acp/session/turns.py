@@ -13,8 +13,10 @@ import trio
 from attrs import define, field
 
 from term2_acp.agent.mind import TurnFailed
-from term2_acp.domain.ids import MessageId
+from term2_acp.domain import events as ev
+from term2_acp.domain.ids import MessageId, new_message_id
 from term2_acp.domain.turn import Failure, StopReason
+from term2_acp.session.state import State
 
 if TYPE_CHECKING:  # a session has its turns, and is what they work with
     from term2_acp.session.session import Session
@@ -78,3 +80,19 @@ async def run_turn(session: "Session") -> StopReason:
     from term2_acp.session import workbench
 
     return await workbench.run_turn(session)
+
+
+def last_words(session: "Session", turn: OpenTurn, reason: StopReason, *, at_work: bool) -> list[ev.Event]:
+    """What ends the session's turn: last statuses of its open calls, the usage of a model's call that was cut
+    off, the sentence of a failure, and the idle. ``at_work`` is as in ``OpenCalls.settle_all``.
+    """
+    failure = turn.failure if reason is StopReason.ERROR else None
+    events = session.open_calls.settle_all(None if failure is None else failure.message, at_work=at_work)
+    update = session.meter.update()
+    if update is not None:
+        events.append(update)
+    if failure is not None:
+        if session.activity.state is State.REQUIRES_ACTION:
+            events.append(ev.Running())  # nobody is asked any more, and a sentence follows
+        events.append(ev.AgentMessage(new_message_id(), failure.message, spoken_by_model=False))
+    return [*events, ev.Idle(reason, failure, session.meter.turn_usage())]

@@ -67,6 +67,7 @@ async def run_turn(session: Session) -> StopReason:
         files=lambda: _files_of(session),
         system=system_prompt(environment, words),
         transcript=session.transcript,
+        meter=session.meter,
         specs=toolbox.specs,
         dispatcher=dispatcher,
     )

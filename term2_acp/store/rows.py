@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Any
 
+import attrs
 import cattrs.preconf.msgspec
 import msgspec
 from attrs import frozen
 from cattrs.strategies import configure_tagged_union
 
-from term2_acp.domain.content import ContentBlock, Diff, ResourceLink, Terminal, Text, ToolContent
+from term2_acp.domain.content import ContentBlock, Diff, Image, ResourceLink, Terminal, Text, ToolContent
 from term2_acp.domain.events import (
     SHOWN_ONLY,
     AgentMessage,
@@ -72,7 +73,13 @@ _KINDS: dict[str, type] = {
     "reply_ended": ReplyEnded,
 }
 
-_CONTENT_TAGS = {Text: "text", ResourceLink: "resource_link", Diff: "diff", Terminal: "terminal"}
+_CONTENT_TAGS = {
+    Text: "text",
+    ResourceLink: "resource_link",
+    Image: "image",
+    Diff: "diff",
+    Terminal: "terminal",
+}
 
 # What decoding and structuring raise for a body that does not fit.
 _MISFITS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
@@ -188,9 +195,26 @@ def _converter() -> cattrs.preconf.msgspec.MsgspecJsonConverter:
     converter = cattrs.preconf.msgspec.make_converter(omit_if_default=True, detailed_validation=False)
     for scalar in (str, int, bool, float):
         converter.register_structure_hook(scalar, _strictly)
+    converter.register_structure_hook_factory(attrs.has, lambda cls: _of_object(converter, cls))
     for union in (ContentBlock, ToolContent):
         configure_tagged_union(union, converter, tag_generator=_CONTENT_TAGS.__getitem__, tag_name="type")
     return converter
+
+
+def _of_object(
+    converter: cattrs.preconf.msgspec.MsgspecJsonConverter, cls: type
+) -> Callable[[Any, Any], Any]:
+    """How an object of JSON becomes a ``cls``, and nothing else does."""
+    structure: Callable[[Any, Any], Any] = converter.gen_structure_attrs_fromdict(cls)
+
+    def from_object(value: Any, expected: Any) -> Any:
+        # cattrs asks what a member is called with ``in``, which lists and texts answer as well: a class whose
+        # members all have defaults would be read from either.
+        if type(value) is not dict:
+            raise TypeError
+        return structure(value, expected)
+
+    return from_object
 
 
 def _strictly(value: Any, expected: Any) -> Any:

@@ -18,6 +18,7 @@ from term2_acp.domain.ids import MessageId, PlanId, SessionId, TerminalId, ToolC
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
 from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
+from term2_acp.domain.usage import TurnUsage, Usage
 from tests.kit.schema import Gate
 
 MSG = MessageId("msg_1")
@@ -80,6 +81,28 @@ SHOWN = [
             (StopReason.REFUSAL, "refusal"),
             (StopReason.CANCELLED, "cancelled"),
         ]
+    ),
+    (
+        ev.Idle(StopReason.CANCELLED, usage=TurnUsage(3, 2, Usage(1000, 20, 300, 40, 5), 900_000)),
+        {
+            "sessionUpdate": "state_update",
+            "state": "idle",
+            "stopReason": "cancelled",
+            "_meta": {
+                "term2": {
+                    "usage": {
+                        "modelCalls": 3,
+                        "countedCalls": 2,
+                        "inputTokens": 1000,
+                        "outputTokens": 20,
+                        "cacheReadTokens": 300,
+                        "cacheWriteTokens": 40,
+                        "thoughtTokens": 5,
+                        "costUsd": 0.0000009,
+                    }
+                }
+            },
+        },
     ),
     (
         ev.Idle(StopReason.ERROR, Failure("provider_auth", "The key is wrong.")),
@@ -256,6 +279,19 @@ SHOWN = [
     ),
     (ev.UsageUpdate(10, 1000), {"sessionUpdate": "usage_update", "used": 10, "size": 1000}),
     (
+        ev.UsageUpdate(10, 1000, 12_300_000_000),
+        {
+            "sessionUpdate": "usage_update",
+            "used": 10,
+            "size": 1000,
+            "cost": {"amount": 0.0123, "currency": "USD"},
+        },
+    ),
+    (
+        ev.UsageUpdate(10, 1000, None, cost_withdrawn=True),
+        {"sessionUpdate": "usage_update", "used": 10, "size": 1000, "cost": None},
+    ),
+    (
         ev.SessionInfoUpdate("T", "2026-11-02T00:00:00.000Z"),
         {"sessionUpdate": "session_info_update", "title": "T", "updatedAt": "2026-11-02T00:00:00.000Z"},
     ),
@@ -304,6 +340,35 @@ def test_chunks_of_messages_and_thoughts_in_turn_keep_their_ids():
         ("agent_message_chunk", "m2", "d"),
         ("agent_thought_chunk", "m1", "e"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("pico", "written"),
+    [(0, b"0"), (900_000, b"0.0000009"), (1_000, b"0.000000001"), (10**27 + 10**12, b"1000000000000001")],
+)
+def test_money_is_written_digit_by_digit(pico, written):
+    """A float would say 9e-07 for the second and 1e15 for the last."""
+    projection = Projection(SessionId("sess_1"))
+    (shown,) = projection.to_wire(ev.UsageUpdate(1, 2, pico))
+    assert b'"cost":{"amount":' + written + b',"currency":"USD"}' in shown
+    (idle,) = projection.to_wire(ev.Idle(StopReason.END_TURN, usage=TurnUsage(1, 1, Usage(1), pico)))
+    assert b'"costUsd":' + written + b"}" in idle
+
+
+@pytest.mark.parametrize("usage", [TurnUsage(2, 1, Usage(1), None), TurnUsage(1, 0, Usage(), 0)])
+def test_a_turn_whose_cost_is_not_known_tells_none(usage):
+    (update,) = updates(ev.Idle(StopReason.END_TURN, usage=usage))
+    told = update["_meta"]["term2"]["usage"]
+    assert (told["modelCalls"], told["countedCalls"]) == (usage.model_calls, usage.counted_calls)
+    assert "costUsd" not in told
+
+
+def test_a_failed_turn_tells_what_it_took_beside_its_error():
+    (update,) = updates(
+        ev.Idle(StopReason.ERROR, Failure("provider_auth", "No."), TurnUsage(1, 1, Usage(5, 6)))
+    )
+    assert update["_meta"]["term2"]["error"] == {"code": "provider_auth", "message": "No."}
+    assert update["_meta"]["term2"]["usage"]["outputTokens"] == 6
 
 
 def test_lone_surrogates_never_reach_the_wire():

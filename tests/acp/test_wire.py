@@ -6,6 +6,9 @@ import pytest
 
 from term2_acp import __version__
 from term2_acp.acp.v2 import wire
+from term2_acp.acp.v2.capabilities import BASELINE, PROFILES
+from term2_acp.config.settings import PROFILES as PROFILE_NAMES
+from term2_acp.config.settings import AcpSettings
 from term2_acp.domain.content import ResourceLink, Text
 from term2_acp.domain.ids import SessionId
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
@@ -21,7 +24,7 @@ def refused(type_, params):
 
     def decode():
         decoded = wire.decode(type_, raw(params))
-        return decoded.content() if isinstance(decoded, wire.PromptSession) else decoded
+        return decoded.content(BASELINE) if isinstance(decoded, wire.PromptSession) else decoded
 
     with pytest.raises(RpcError) as caught:
         decode()
@@ -156,7 +159,7 @@ def test_a_prompt_is_text_and_links_character_for_character():
             )
         ),
     )
-    assert params.content() == (
+    assert params.content(BASELINE) == (
         Text(" a\u2028b\n"),
         ResourceLink("ü", "file:///ws/a%20b/%C3%A9.txt"),
         ResourceLink("n", "http://h/", "t", "d", "text/plain", 0),
@@ -216,7 +219,7 @@ def test_text_that_is_no_unicode_is_refused():
 def test_a_link_without_text_is_a_prompt():
     link = {"type": "resource_link", "name": "n", "uri": "u:"}
     params = wire.decode(wire.PromptSession, raw(prompt({"type": "text", "text": " "}, link)))
-    assert params.content() == (Text(" "), ResourceLink("n", "u:"))
+    assert params.content(BASELINE) == (Text(" "), ResourceLink("n", "u:"))
 
 
 # -- results -------------------------------------------------------------------------------------------
@@ -226,12 +229,21 @@ def as_sent(value):
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def test_the_answer_to_initialize_advertises_the_baseline_and_nothing_else():
-    assert as_sent(wire.initialize_result()) == {
+@pytest.mark.parametrize(
+    ("profile", "capabilities"),
+    [("baseline", {"session": {}}), ("full", {"session": {"prompt": {"image": {}}}})],
+)
+def test_the_answer_to_initialize_advertises_what_the_profile_has_and_nothing_else(profile, capabilities):
+    assert as_sent(wire.initialize_result(PROFILES[profile])) == {
         "protocolVersion": 2,
         "info": {"name": "term2", "title": "term2", "version": __version__},
-        "capabilities": {"session": {}},
+        "capabilities": capabilities,
     }
+
+
+def test_every_profile_that_the_settings_take_has_its_capabilities():
+    assert set(PROFILES) == set(PROFILE_NAMES)
+    assert PROFILES[AcpSettings().profile] is BASELINE
 
 
 def kept(session_id, title, cwd="/w"):

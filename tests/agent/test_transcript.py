@@ -10,7 +10,7 @@ from term2_acp.domain.content import ResourceLink, Text
 from term2_acp.domain.ids import MessageId, ToolCallId
 from term2_acp.domain.toolcall import Effect
 from term2_acp.domain.turn import StopReason
-from term2_acp.providers.base import AssistantSaid, CallMade, ToolAnswered, UserSaid
+from term2_acp.providers.base import AssistantSaid, CallMade, Opaque, ToolAnswered, UserSaid
 
 M = MessageId("msg_1")
 A, B = ToolCallId("call_a"), ToolCallId("call_b")
@@ -94,7 +94,7 @@ def test_our_own_sentences_and_thoughts_are_not_the_models():
 def test_what_a_provider_wants_back_stays_with_its_reply():
     assert fold(prompt("x"), ev.AgentMessageChunk(M, "y"), ev.ReplyEnded("lab", "m", '{"sig":1}'))[
         1
-    ] == AssistantSaid("y", opaque='{"sig":1}')
+    ] == AssistantSaid("y", opaque=Opaque("lab", "m", '{"sig":1}'))
 
 
 def test_a_link_is_given_by_its_absolute_path():

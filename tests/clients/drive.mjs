@@ -185,6 +185,22 @@ const scenarios = {
     }
   },
 
+  /** A prompt with images, as the profile that takes them has it. */
+  async images(context) {
+    const session = await context.buildSession(plan.cwd).start();
+    return { sessionId: session.sessionId, images: await turn(session, plan.blocks) };
+  },
+
+  /** Another process shows the whole history. */
+  async history(context) {
+    await context.request(agentMethods.session.resume, {
+      sessionId: plan.sessionId,
+      cwd: plan.cwd,
+      replayFrom: { type: "start" },
+    });
+    return { replay: await told() };
+  },
+
   /** Another process takes the session up: first as it is, then with its history. */
   async again(context) {
     const { sessionId } = plan;

@@ -2,8 +2,9 @@
 
 The kit itself cannot be had; its table of requirements can. Rows that look at ordinary conversation share
 one recorded conversation with one process, since no row changes what another sees; a row that needs
-another start, another end or another process has its own. Rows of capabilities that are not advertised
-(images, delete, additional directories, config options, login) are covered by
+another start, another end or another process has its own. Rows of what the profile ``full`` advertises
+(images) have a process with that profile. Rows of capabilities that no profile advertises (audio, resources,
+delete, additional directories, config options, login) are covered by
 ``test_rows_of_capabilities_that_are_not_advertised_do_not_apply``, which proves that they are not. The two
 rows about terminals (PATCH-206, PATCH-207) are held by the schema gate wherever a command is run.
 """
@@ -18,6 +19,7 @@ from tests.kit.conversation import Record, converse, first_option
 from tests.kit.daemon import running
 from tests.kit.editor import Turn
 from tests.kit.home import Home
+from tests.kit.pictures import image
 from tests.kit.play import conformance
 from tests.kit.wire import Json
 
@@ -81,7 +83,7 @@ def test_init_204_capability_markers_are_objects(record):
 
 
 def test_rows_of_capabilities_that_are_not_advertised_do_not_apply(record):
-    # PROMPTCAP-*, DELETE-*, ADDDIRS-*, CONFIG-*, AUTH-202/203/204/206/207, AUTH-201, EXT-202
+    # PROMPTCAP-002/003, DELETE-*, ADDDIRS-*, CONFIG-*, AUTH-202/203/204/206/207, AUTH-201, EXT-202
     assert record.initialize["capabilities"] == {"session": {}}
     assert "authMethods" not in record.initialize
     for step in ("new {}", "resume", "replay"):
@@ -195,6 +197,18 @@ def test_meta_201_meta_is_an_object_or_null(record):
     for frame in record.frames:
         for holder in (frame, frame.get("params") or {}, (frame.get("params") or {}).get("update") or {}):
             assert isinstance(holder.get("_meta"), dict | None)
+
+
+async def test_promptcap_001_an_image_is_taken_where_it_is_advertised(tmp_path):
+    home = Home.make(tmp_path)
+    home.play(conformance(home), '[acp]\nprofile = "full"\n')
+    async with running(home) as daemon:
+        capabilities = (await daemon.initialize())["capabilities"]
+        assert capabilities == {"session": {"prompt": {"image": {}}}}
+        blocks = [{"type": "text", "text": "hi"}, image()]
+        turn = await daemon.prompt(await daemon.new_session(home.workspace), blocks)
+        assert await turn.ended() == "end_turn"
+        assert [update["content"] for update in turn.of("user_message")] == [blocks]
 
 
 # -- state -----------------------------------------------------------------------------------------

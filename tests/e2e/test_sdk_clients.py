@@ -16,6 +16,7 @@ from tests.kit import packages
 from tests.kit.daemon import PROGRAM
 from tests.kit.home import Home
 from tests.kit.order import Order
+from tests.kit.pictures import image
 from tests.kit.play import HELLO, OUTSIDE, conformance, outside
 from tests.kit.schema import Gate
 
@@ -178,3 +179,22 @@ def test_an_ask_that_is_open_at_the_cancel_is_withdrawn(driver):
     (ask,) = withdrawn["asks"]
     assert ask["withdrawn"] is True
     assert withdrawn["exit"] == 0
+
+
+@pytest.fixture(scope="module")
+def full(driver, tmp_path_factory):
+    """The same client, with a daemon whose profile takes images."""
+    home = Home.make(tmp_path_factory.mktemp(f"{driver.sdk}-full"))
+    home.play(conformance(home), '[acp]\nprofile = "full"\n')
+    return Driver(driver.modules, driver.sdk, home)
+
+
+def test_images_are_advertised_taken_echoed_and_shown_again(full):
+    blocks = [image(uri="file:///w/a.png"), {"type": "text", "text": "hi"}, image(mime_type="image/gif")]
+    live = full.run("images", blocks=blocks)
+    assert live["initialized"]["capabilities"] == {"session": {"prompt": {"image": {}}}}
+    assert live["images"]["user"]["content"] == blocks
+    assert live["images"]["stopReason"] == "end_turn"
+    replay = full.run("history", sessionId=live["sessionId"])["replay"]
+    users = [update for update in replay if update["sessionUpdate"] == "user_message"]
+    assert users == [live["images"]["user"]]

@@ -43,6 +43,10 @@ def fold(updates: Iterable[Json]) -> Json:
             if "output" in given:
                 given["output"] = base64.b64decode(given["output"]["data"], validate=True)
             terminal.update(given)
+        elif kind == "usage_update":
+            # A cost that is left out stays as it was; null takes it away (ACP v2: UsageUpdate).
+            cost = update.get("cost", last.get(kind, {}).get("cost"))
+            last[kind] = {**update, "cost": cost}
         elif kind != "state_update":
             last[kind] = update
     return {"things": [{"id": key[1], **thing} for key, thing in things.items()], "last": last}

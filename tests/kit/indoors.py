@@ -16,6 +16,7 @@ import attrs
 import msgspec
 import trio
 
+from term2_acp.acp.v2.capabilities import PROFILES
 from term2_acp.acp.v2.client import V2Client
 from term2_acp.acp.v2.door import Door
 from term2_acp.agent.mind import Mind
@@ -25,9 +26,9 @@ from term2_acp.domain.content import Text
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import ToolKind
 from term2_acp.providers.base import Provider
-from term2_acp.providers.script import read_script
-from term2_acp.providers.scripted import Scripted
-from term2_acp.providers.source import Fixed
+from term2_acp.providers.choosing.source import Fixed
+from term2_acp.providers.scripted.model import Scripted
+from term2_acp.providers.scripted.script import read_script
 from term2_acp.redact import Redactor
 from term2_acp.sandbox import Sandbox
 from term2_acp.session.parts import SessionParts, Toolbox
@@ -127,6 +128,7 @@ async def indoors(
     connect: Any = None,
     sandbox: Any = None,
     fetcher: Any = None,
+    profile: str = "baseline",
 ) -> AsyncIterator[Indoors]:
     """Run a daemon whose model plays ``script``, in folders below ``root``; it leaves well in the end."""
     workspace = root / "workspace"
@@ -161,7 +163,7 @@ async def indoors(
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
         core = Core(build, nursery)
-        door = Door(core)
+        door = Door(core, PROFILES[profile])
         connection = Connection(Peer(wire.incoming, writer, door))
         peer = connection.peer
         door.client = V2Client(peer)

@@ -17,6 +17,7 @@ and refuses with ``AssertionError`` whatever breaks one of these rules:
 - a message, once followed by another or by a tool call, gets no more text;
 - an ask is about a call that was shown, is not over, and belongs to a turn that runs;
 - a replay is whole messages and calls, ends in a `state_update`, and comes before its response;
+- tokens and money make sense (``meter``);
 - nothing is said of a session after its close was answered.
 
 The rules of v1 are others: a connection that negotiates it is not watched.
@@ -27,6 +28,8 @@ from enum import Enum
 from typing import Any
 
 from attrs import define, field
+
+from tests.kit.meter import Meter
 
 FINAL = frozenset({"completed", "failed", "cancelled"})
 _WHOLE = {"user_message": "user", "agent_message": "agent", "agent_thought": "thought"}
@@ -61,6 +64,7 @@ class _Session:
     terminals: dict[str, bool] = field(factory=dict)  # whether it is over
     live: dict[str, str] = field(factory=dict)  # the message of each type that still takes text
     ended: set[tuple[str, str]] = field(factory=set)
+    meter: Meter = field(factory=Meter)
 
     # -- updates -----------------------------------------------------------------------------------
 
@@ -72,6 +76,7 @@ class _Session:
             self._state(update)
         else:
             self._work(kind, update)
+        self.meter.see(self.session_id, update, replayed=self.opening)
 
     def _state(self, update: dict[str, Any]) -> None:
         state = update["state"]
@@ -253,7 +258,8 @@ class Order:
             # Whatever was shown before is shown again from the start, with the ids that it had.
             known = self._sessions.get(session_id)
             if known is None or known.phase is Phase.IDLE:
-                self._sessions[session_id] = _Session(session_id, opening=True)
+                meter = Meter(fresh=False)
+                self._sessions[session_id] = _Session(session_id, opening=True, meter=meter)
 
     def received(self, line: bytes | str) -> None:
         """Hold a line of term2 to the rules.

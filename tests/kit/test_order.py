@@ -124,7 +124,54 @@ def test_a_refused_resume_leaves_the_session_unknown():
         watch(*RESUME, failure(3), state("running"))
 
 
+def priced(amount, used=1, size=2):
+    return said("usage_update", used=used, size=size, cost={"amount": amount, "currency": "USD"})
+
+
+def idle(**took):
+    counts = dict.fromkeys(
+        ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "thoughtTokens"], 3
+    )
+    usage = {"modelCalls": 2, "countedCalls": 2, **counts, **took}
+    return state("idle", stopReason="end_turn", _meta={"term2": {"usage": usage}})
+
+
+def test_usage_and_costs_pass():
+    watch(*BEGUN, priced(0.1), priced(0.30000001), idle(costUsd=0.30000001)).finish()
+    withdrawn = said("usage_update", used=1, size=2, cost=None)
+    watch(*BEGUN, priced(0.1), withdrawn, withdrawn, idle()).finish()
+    watch(*BEGUN, idle(countedCalls=0)).finish()
+    watch(*RESUME, said("user_message", messageId="u1"), priced(7), state("idle"), result(3)).finish()
+
+
 BROKEN = {
+    "more in the context than it holds": ([*BEGUN, said("usage_update", used=3, size=2)], "3 of 2"),
+    "nothing in the context": ([*BEGUN, said("usage_update", used=0, size=2)], "0 of 2"),
+    "a cost that falls": ([*BEGUN, priced(0.2), priced(0.1)], "fell from 0.2"),
+    "a cost that is not told again": (
+        [*BEGUN, priced(0.2), said("usage_update", used=1, size=2)],
+        "neither told nor withdrawn",
+    ),
+    "a cost after it was withdrawn": (
+        [*BEGUN, said("usage_update", used=1, size=2, cost=None), priced(0.1)],
+        "after it was withdrawn",
+    ),
+    "a turn that costs less than the session rose by": (
+        [*BEGUN, priced(0.2), idle(costUsd=0.1)],
+        "rose by 0.2",
+    ),
+    "a turn with more counted calls than calls": ([*BEGUN, idle(countedCalls=3)], "calls of a turn"),
+    "a turn with usage and without calls": (
+        [*BEGUN, idle(modelCalls=0, countedCalls=0)],
+        "calls of a turn",
+    ),
+    "a negative count": ([*BEGUN, idle(outputTokens=-1)], "a turn took"),
+    "a fraction of a token": ([*BEGUN, idle(outputTokens=1.5)], "a turn took"),
+    "a replay with every usage": ([*RESUME, priced(1), priced(2)], "a second usage_update"),
+    "a snapshot with the usage of a turn": (
+        [*RESUME, said("state_update", state="idle", _meta={"term2": {"usage": {}}})],
+        "the snapshot of a resume has usage",
+    ),
     "an update before its session/new was answered": ([NEW[0], DONE], "not open"),
     "an update of a session nobody knows": ([*NEW, said("usage_update", "s9")], "not open"),
     "a response before running": ([*OPEN, result(2, messageId="u1")], "response of a prompt while"),

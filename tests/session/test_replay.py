@@ -8,6 +8,7 @@ from term2_acp.domain.content import Change, Diff, Operation, Terminal, Text
 from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import StopReason
+from term2_acp.domain.usage import TurnUsage, Usage
 from term2_acp.session.replay import INTERRUPTED, UNKNOWN, Replay
 
 U = ev.UserMessage(MessageId("u1"), (Text("go"),))
@@ -112,19 +113,35 @@ def test_an_interrupted_turn_is_told_before_the_next_prompt():
     ]
 
 
-def test_plan_usage_title_and_our_own_sentence_stay_in_their_place():
+def test_plan_title_and_our_own_sentence_stay_in_their_place():
     plan = ev.PlanUpdate(PlanId("plan"), ())
-    usage = ev.UsageUpdate(1, 2)
     title = ev.SessionInfoUpdate("go", "2026-01-01T00:00:00.000Z")
     ours = ev.AgentMessage(MessageId("e"), "The server is down.", spoken_by_model=False)
-    assert replay(U, title, text("m", "x"), plan, usage, ours, ev.Idle(StopReason.ERROR)) == [
+    assert replay(U, title, text("m", "x"), plan, ours, ev.Idle(StopReason.ERROR)) == [
         U,
         title,
         ev.AgentMessage(MessageId("m"), "x"),
         plan,
-        usage,
         ours,
     ]
+
+
+def test_of_the_usage_the_last_is_shown_at_the_end_and_no_idle_is():
+    first, last = ev.UsageUpdate(1, 2, 10), ev.UsageUpdate(3, 4, 30)
+    took = ev.Idle(StopReason.END_TURN, usage=TurnUsage(1, 1, Usage(1, 2), 10))
+    second = ev.UserMessage(MessageId("u2"), (Text("again"),))
+    events = [U, text("m", "x"), first, text("n", "y"), took, second, last, text("o", "z")]
+    expected = [
+        U,
+        ev.AgentMessage(MessageId("m"), "x"),
+        ev.AgentMessage(MessageId("n"), "y"),
+        second,
+        ev.AgentMessage(MessageId("o"), "z"),
+        ev.AgentMessage(MessageId("u2_interrupted"), INTERRUPTED, spoken_by_model=False),
+        last,
+    ]
+    assert replay(*events) == expected
+    assert replay(*events, step=1) == expected
 
 
 T = TerminalId("t1")

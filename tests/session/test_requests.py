@@ -2,9 +2,9 @@
 
 from contextlib import asynccontextmanager
 
-from term2_acp.providers.base import AssistantSaid, Request, ToolAnswered, UserSaid
-from term2_acp.providers.script import read_script
-from term2_acp.providers.scripted import Scripted
+from term2_acp.providers.base import AssistantSaid, OnWait, Request, ToolAnswered, UserSaid, wait_silently
+from term2_acp.providers.scripted.model import Scripted
+from term2_acp.providers.scripted.script import read_script
 from tests.kit.indoors import indoors
 
 SCRIPT = """
@@ -34,9 +34,9 @@ class Recording(Scripted):
         self.requests: list[Request] = []
 
     @asynccontextmanager
-    async def stream(self, request: Request):
+    async def stream(self, request: Request, on_wait: OnWait = wait_silently):
         self.requests.append(request)
-        async with super().stream(request) as deltas:
+        async with super().stream(request, on_wait) as deltas:
             yield deltas
 
 

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from term2_acp.domain import events as ev
-from term2_acp.domain.content import Change, Diff, Operation, ResourceLink, Text
+from term2_acp.domain.content import Change, Diff, Image, Operation, ResourceLink, Text
 from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
 from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
+from term2_acp.domain.usage import TurnUsage, Usage
 from term2_acp.store.errors import StoreFailed
 from term2_acp.store.rows import FORMAT, DamagedRow, NewerRow, Row, RowCodec, merged
 
@@ -26,6 +27,7 @@ KEPT = set(typing.get_args(ev.Event)) - ev.SHOWN_ONLY
 # Lone surrogates, NUL, U+2028 and U+0085 included.
 text = st.text(st.characters(exclude_categories=()), max_size=20)
 number = st.integers(-(2**200), 2**200)
+count = st.integers(0, 2**200)
 json_value = st.recursive(
     st.none() | st.booleans() | number | st.floats(allow_nan=False, allow_infinity=False) | text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
@@ -44,13 +46,15 @@ def of(kind, name=""):
         return st.none() | st.dictionaries(text, json_value, max_size=3)
     if name == "raw_output":
         return json_value
+    if kind is int and name.endswith(("_tokens", "_calls", "_usd")):
+        return count
     if isinstance(kind, typing.NewType):
         return of(kind.__supertype__)
     origin = typing.get_origin(kind)
     if origin is tuple:
         return st.lists(of(typing.get_args(kind)[0]), max_size=2).map(tuple)
     if origin in (typing.Union, types.UnionType):
-        return st.one_of([of(part) for part in typing.get_args(kind)])
+        return st.one_of([of(part, name) for part in typing.get_args(kind)])
     if kind in SCALARS:
         return SCALARS[kind]
     if hasattr(kind, "__members__"):
@@ -81,6 +85,18 @@ def test_a_row_is_plain_json_that_other_programs_can_read():
             {"type": "resource_link", "name": "a", "uri": "file:///a"},
         ],
     }
+
+
+def test_an_image_is_kept_as_it_came():
+    event = ev.UserMessage(
+        MessageId("m"), (Image("Image/PNG", "iVBORw0KGgo="), Image("image/gif", "R0lGODlh", "file:///a b"))
+    )
+    row = CODEC.to_row(event)
+    assert json.loads(row.body)["content"] == [
+        {"type": "image", "mime_type": "Image/PNG", "data": "iVBORw0KGgo="},
+        {"type": "image", "mime_type": "image/gif", "data": "R0lGODlh", "uri": "file:///a b"},
+    ]
+    assert CODEC.from_row(row.version, row.kind, row.body) == event
 
 
 @pytest.mark.parametrize(
@@ -137,8 +153,19 @@ def test_the_table_of_kinds_has_every_event_that_is_kept_and_no_other():
         ("usage_update", b'{"used":true,"size":1}'),
         ("usage_update", b'{"used":1.0,"size":1}'),
         ("usage_update", b'{"used":"1","size":1}'),
+        ("usage_update", b'{"used":1,"size":1,"cost_pico_usd":-1}'),
+        ("usage_update", b'{"used":1,"size":1,"cost_pico_usd":0.5}'),
+        ("reply_ended", b'{"provider":"p","model":"m","usage":{"input_tokens":-1}}'),
+        ("reply_ended", b'{"provider":"p","model":"m","usage":{"input_tokens":1.0}}'),
+        ("reply_ended", b'{"provider":"p","model":"m","usage":[]}'),
+        ("idle", b'{"stop_reason":"end_turn","usage":{"counted_calls":1,"tokens":{}}}'),
+        ("idle", b"[]"),
+        ("idle", b'"usage"'),
+        ("terminal_update", b'{"terminal_id":"t","exit_status":["exit_code"]}'),
         ("idle", b'{"stop_reason":"bored"}'),
         ("user_message", b'{"message_id":"m","content":[{"type":"image"}]}'),
+        ("user_message", b'{"message_id":"m","content":[{"type":"image","mime_type":"a","data":null}]}'),
+        ("user_message", b'{"message_id":"m","content":[{"type":"audio","mime_type":"a","data":"b"}]}'),
         ("user_message", b'{"message_id":"m","content":"abc"}'),
         ("tool_call_update", b'{"tool_call_id":"c","raw_input":3}'),
         ("plan_update", b'{"plan_id":"p","entries":[{"content":"c","priority":"high","status":"lost"}]}'),
@@ -223,6 +250,48 @@ def test_merging_changes_no_message(events):
             and isinstance(first, ev.AgentMessageChunk | ev.AgentThoughtChunk)
             and first.message_id == second.message_id
         )
+
+
+def test_rows_from_before_calls_were_counted_are_read():
+    for kind, body, event in (
+        ("idle", b'{"stop_reason":"end_turn"}', ev.Idle(StopReason.END_TURN)),
+        (
+            "idle",
+            b'{"stop_reason":"_term2_error","failure":{"code":"c","message":"m"}}',
+            ev.Idle(StopReason.ERROR, Failure("c", "m")),
+        ),
+        ("reply_ended", b'{"provider":"p","model":"m","opaque":"[]"}', ev.ReplyEnded("p", "m", "[]")),
+        ("reply_ended", b'{"provider":"p","model":"m"}', ev.ReplyEnded("p", "m")),
+        ("usage_update", b'{"used":17,"size":32768}', ev.UsageUpdate(17, 32768)),
+    ):
+        assert CODEC.from_row(1, kind, body) == event
+        assert CODEC.to_row(event) == Row(1, kind, body), "what has no count is written as it was"
+
+
+def test_counts_are_kept_to_the_last_token_and_pico():
+    tokens = Usage(1000, 20, 300, 40, 5)
+    row = CODEC.to_row(ev.ReplyEnded("p", "m", None, tokens, 0))
+    assert json.loads(row.body) == {
+        "provider": "p",
+        "model": "m",
+        "usage": {
+            "input_tokens": 1000,
+            "output_tokens": 20,
+            "cache_read_tokens": 300,
+            "cache_write_tokens": 40,
+            "thought_tokens": 5,
+        },
+        "cost_pico_usd": 0,
+    }
+    for event in (
+        ev.ReplyEnded("p", "m", None, tokens, 0),
+        ev.ReplyEnded("p", "m", None, tokens, None),
+        ev.Idle(StopReason.END_TURN, usage=TurnUsage(3, 2, tokens, 10**20 + 1)),
+        ev.Idle(StopReason.CANCELLED, usage=TurnUsage(1, 0, Usage(), 0)),
+        ev.UsageUpdate(1, 2, None, cost_withdrawn=True),
+    ):
+        row = CODEC.to_row(event)
+        assert CODEC.from_row(row.version, row.kind, row.body) == event
 
 
 def test_a_row_of_every_named_shape():

@@ -4,6 +4,7 @@ import msgspec
 
 from term2_acp.acp.core import Core
 from term2_acp.acp.router import find
+from term2_acp.acp.v2.capabilities import BASELINE, Advertised
 from term2_acp.acp.v2.handlers import METHODS, NOTIFICATIONS
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 from term2_acp.session.ports import Client
@@ -13,7 +14,8 @@ from term2_acp.transport.peer import Call, Work
 class Door:
     """One connection's state and its dispatch (transport.peer.Door).
 
-    ``initialized`` is set by a served ``initialize``; ``in_use`` by any other served request.
+    ``advertised`` is what the client is told that it may send, and what is taken from it. ``initialized`` is
+    set by a served ``initialize``; ``in_use`` by any other served request.
     """
 
     # An array cannot keep the order that these need (ACP v2, transports).
@@ -21,8 +23,9 @@ class Door:
         {"initialize", "session/new", "session/resume", "session/prompt", "session/close"}
     )
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, advertised: Advertised = BASELINE) -> None:
         self.core = core
+        self.advertised = advertised
         self.initialized = False
         self.in_use = False
         self._client: Client | None = None

@@ -31,7 +31,7 @@ def initialize(door: "Door", call: Call) -> None:
         )
     negotiate.negotiate(call.params)
     door.initialized = True
-    call.answer_nowait(wire.initialize_result())
+    call.answer_nowait(wire.initialize_result(door.advertised))
 
 
 def session_new(door: "Door", call: Call) -> Work:
@@ -94,12 +94,14 @@ def session_prompt(door: "Door", call: Call) -> None:
         raise _not_live(door, session_id)
     with named(session_id):
         turn = session.admit_nowait(
-            params.content(),
+            params.content(door.advertised),
             answer=lambda message_id: call.answer_nowait({"messageId": message_id}),
             refuse=lambda failure: call.fail_nowait(RpcError(ErrorCode.INTERNAL_ERROR, failure.message)),
         )
     # This turn's, not whichever is open then: its response may be out after its end.
     call.on_cancel = turn.scope.cancel
+    # Whoever answers keeps the call for as long as the turn is known, and these may be megabytes.
+    call.params = msgspec.Raw()
 
 
 def session_close(door: "Door", call: Call) -> Work | None:

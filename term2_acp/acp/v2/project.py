@@ -26,7 +26,9 @@ from term2_acp.acp.v2.toolcalls import (
     text_block,
     tool_call_to_wire,
 )
+from term2_acp.acp.v2.usage import turn_usage_to_wire, usage_to_wire
 from term2_acp.domain import events as ev
+from term2_acp.domain.content import Image
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.plan import PlanEntry
 from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
@@ -96,30 +98,32 @@ class Projection:
         update = {"sessionUpdate": kind, "messageId": message_id, "content": text_block("")}
         return self._head + encode(update).removesuffix(b'""}}')
 
-    def _whole(self, frames: Frames, kind: str, message_id: str, blocks: Sequence[Wire]) -> None:
-        self._update(frames, {"sessionUpdate": kind, "messageId": message_id, "content": blocks})
+    def _message(self, frames: Frames, kind: str, message_id: str, blocks: Iterable[bytes]) -> None:
+        """A whole message of the first encoded block, and a chunk for each of the rest."""
+        for number, block in enumerate(blocks):
+            if number == 0:
+                self._with_content(frames, kind, message_id, b"[" + block + b"]")
+            else:
+                self._with_content(frames, f"{kind}_chunk", message_id, block)
 
-    def _message(self, frames: Frames, kind: str, message_id: str, blocks: Iterable[Wire]) -> None:
-        """A whole message of the first block, and a chunk for each of the rest."""
-        first, *rest = blocks
-        self._whole(frames, kind, message_id, [first])
-        for block in rest:
-            self._update(
-                frames, {"sessionUpdate": f"{kind}_chunk", "messageId": message_id, "content": block}
-            )
+    def _with_content(self, frames: Frames, kind: str, message_id: str, content: bytes) -> None:
+        # Put together rather than encoded again: content may be megabytes.
+        update = encode({"sessionUpdate": kind, "messageId": message_id}).removesuffix(b"}")
+        frames.append(b"".join((self._head, update, b',"content":', content, b"}", _UPDATE_END)))
 
     def _user_message(self, frames: Frames, event: ev.UserMessage) -> None:
-        blocks = [block_to_wire(block) for block in event.content]
-        if len(encode(blocks)) <= self._room:
-            self._whole(frames, "user_message", event.message_id, blocks)
-            return
+        if _image_characters(event) <= self._room:
+            blocks = encode([block_to_wire(block) for block in event.content])
+            if len(blocks) <= self._room:
+                self._with_content(frames, "user_message", event.message_id, blocks)
+                return
         pieces = (piece for block in event.content for piece in fit_block(block, self._room))
         self._message(frames, "user_message", event.message_id, pieces)
 
     def _agent_text(self, frames: Frames, event: ev.AgentMessage | ev.AgentThought) -> None:
         kind = "agent_message" if isinstance(event, ev.AgentMessage) else "agent_thought"
         pieces = split_text(whole_characters(event.text), self._room) if event.text else iter([""])
-        self._message(frames, kind, event.message_id, map(text_block, pieces))
+        self._message(frames, kind, event.message_id, (encode(text_block(piece)) for piece in pieces))
 
     # -- tool calls ------------------------------------------------------------------------------------
 
@@ -166,9 +170,14 @@ class Projection:
         update: Wire = {"sessionUpdate": "state_update", "state": "idle"}
         if event.stop_reason is not None:
             update["stopReason"] = event.stop_reason
+        told: Wire = {}
         if event.failure is not None:
             message = shorten(event.failure.message, self._room // 2)
-            update["_meta"] = {"term2": {"error": {"code": event.failure.code, "message": message}}}
+            told["error"] = {"code": event.failure.code, "message": message}
+        if event.usage is not None:
+            told["usage"] = turn_usage_to_wire(event.usage)
+        if told:
+            update["_meta"] = {"term2": told}
         self._update(frames, update)
 
     def _plan(self, frames: Frames, event: ev.PlanUpdate) -> None:
@@ -182,7 +191,7 @@ class Projection:
         )
 
     def _usage(self, frames: Frames, event: ev.UsageUpdate) -> None:
-        self._update(frames, {"sessionUpdate": "usage_update", "used": event.used, "size": event.size})
+        self._update(frames, {"sessionUpdate": "usage_update"} | usage_to_wire(event))
 
     def _session_info(self, frames: Frames, event: ev.SessionInfoUpdate) -> None:
         title = shorten(event.title, self._room // 2)
@@ -192,6 +201,11 @@ class Projection:
 
     def _update(self, frames: Frames, update: Wire) -> None:
         frames.append(self._head + encode(update) + _UPDATE_END)
+
+
+def _image_characters(event: ev.UserMessage) -> int:
+    """What the images of a prompt take at least, without encoding them to find out."""
+    return sum(len(block.data) for block in event.content if isinstance(block, Image))
 
 
 # The least that a plan's entry takes: its shortened content, and the names and words around it.

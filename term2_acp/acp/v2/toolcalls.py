@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from term2_acp.acp.v2.fit import digest_of, encode, json_safe, shorten, split_text, too_long, whole_characters
-from term2_acp.domain.content import Change, ContentBlock, Terminal, Text, ToolContent
+from term2_acp.domain.content import Change, ContentBlock, Image, Terminal, Text, ToolContent
 from term2_acp.domain.toolcall import Location, ToolCallUpdate
 
 Wire = dict[str, Any]
@@ -37,6 +37,9 @@ def block_to_wire(block: ContentBlock) -> Wire:
     """A block of a prompt, as it is echoed."""
     if isinstance(block, Text):
         return text_block(block.text)
+    if isinstance(block, Image):
+        image: Wire = {"type": "image", "data": block.data, "mimeType": block.mime_type}
+        return image if block.uri is None else image | {"uri": block.uri}
     wire: Wire = {"type": "resource_link", "name": block.name, "uri": block.uri}
     for member, value in (
         ("title", block.title),
@@ -49,19 +52,27 @@ def block_to_wire(block: ContentBlock) -> Wire:
     return wire
 
 
-def fit_block(block: ContentBlock, room: int) -> Iterator[Wire]:
-    """The block as blocks that take at most ``room`` bytes each.
+def fit_block(block: ContentBlock, room: int) -> Iterator[bytes]:
+    """The block, encoded, as blocks that take at most ``room`` bytes each.
 
-    A link cannot be split; one that does not fit is written out as text, so that nothing is lost.
+    A link cannot be split; one that does not fit is written out as text, so that nothing is lost. An image
+    fits a frame of the product's bound (``domain.content.MAX_IMAGE_BYTES``); one that a later version took
+    is replaced by its size and digest.
     """
-    wire = block_to_wire(block)
-    encoded = encode(wire)
+    encoded = encode(block_to_wire(block))
     if len(encoded) <= room:
-        yield wire
-        return
-    text = block.text if isinstance(block, Text) else encoded.decode()
-    for piece in split_text(whole_characters(text), room - _BLOCK_OVERHEAD):
-        yield text_block(piece)
+        yield encoded
+    elif isinstance(block, Image):
+        yield encode(text_block(_image_note(block)))
+    else:
+        text = block.text if isinstance(block, Text) else encoded.decode()
+        for piece in split_text(whole_characters(text), room - _BLOCK_OVERHEAD):
+            yield encode(text_block(piece))
+
+
+def _image_note(image: Image) -> str:
+    digest = digest_of(image.data.encode(errors="replace"))
+    return f"The image is too long to show here: {image.size} bytes, SHA-256 of its base64 {digest}."
 
 
 def content_to_wire(content: ToolContent) -> Wire:

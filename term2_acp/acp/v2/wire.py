@@ -4,21 +4,20 @@ Rules:
 
 - Decoding is strict about what we use and blind to the rest: unknown members and ``_meta`` are ignored,
   null is the same as absent wherever the schema says so.
-- Content blocks are an open union: each is first asked for its type, then decoded as that type. What is
-  not advertised is refused by name, since a block that is dropped in silence is worse than an error.
+- What is not advertised is refused by name. The blocks of a prompt are decoded in ``blocks``.
 - A rule that needs the file system or a session is not checked here.
 """
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from term2_acp.acp.params import decode_at, invalid
-from term2_acp.acp.v2.capabilities import CAPABILITIES, INFO, PROTOCOL_VERSION
+from term2_acp.acp.v2.blocks import content_from_wire
+from term2_acp.acp.v2.capabilities import INFO, PROTOCOL_VERSION, Advertised
 from term2_acp.acp.v2.fit import whole_characters
-from term2_acp.domain.content import ContentBlock, ResourceLink, Text
+from term2_acp.domain.content import ContentBlock
 
 if TYPE_CHECKING:  # the store is imported with the first session, not at the start
     from term2_acp.store import Page
@@ -91,21 +90,16 @@ class ResumeSession(Params, frozen=True):
 
 
 class PromptSession(Params, frozen=True):
-    """``session/prompt``. The blocks are decoded by ``content``."""
+    """``session/prompt``. The blocks are values here, since one may be an image of megabytes: read once, they
+    are converted by ``content``, which has to know what was advertised.
+    """
 
     session_id: str
-    prompt: list[msgspec.Raw]
+    prompt: list[Any]
 
-    def content(self) -> tuple[ContentBlock, ...]:
-        """The prompt's blocks, in order.
-
-        Raises:
-            RpcError: -32602, a block is malformed or not advertised, or there is nothing in the prompt.
-        """
-        blocks = tuple(_block(f"$.prompt[{place}]", raw) for place, raw in enumerate(self.prompt))
-        if all(isinstance(block, Text) and not block.text.strip() for block in blocks):
-            raise invalid("$.prompt", "the prompt is empty")
-        return blocks
+    def content(self, advertised: Advertised) -> tuple[ContentBlock, ...]:
+        """The prompt's blocks, in order; see ``content_from_wire``."""
+        return content_from_wire(self.prompt, advertised)
 
 
 class CancelSession(Params, frozen=True):
@@ -150,55 +144,6 @@ def _check_not_advertised(
         raise invalid("$.mcpServers", "MCP servers are not advertised")
 
 
-# -- content blocks ------------------------------------------------------------------------------------
-
-# Blocks that ACP knows and that we did not advertise.
-_NOT_ADVERTISED = frozenset({"image", "audio", "resource"})
-
-
-# What makes a URI of a text (RFC 3986, section 3.1). What follows the scheme is not looked at: editors do
-# send characters that should have been escaped, and the person means what they point at.
-_HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-
-
-class _AnyBlock(msgspec.Struct, frozen=True):
-    type: str
-
-
-class _TextBlock(msgspec.Struct, frozen=True):
-    text: str
-
-
-class _ResourceLinkBlock(msgspec.Struct, rename="camel", frozen=True):
-    name: str
-    uri: str
-    title: str | None = None
-    description: str | None = None
-    mime_type: str | None = None
-    size: Annotated[int, msgspec.Meta(ge=0)] | None = None
-
-
-def _block(path: str, raw: msgspec.Raw) -> ContentBlock:
-    kind = decode_at(path, _AnyBlock, raw).type
-    if kind == "text":
-        return Text(decode_at(path, _TextBlock, raw).text)
-    if kind == "resource_link":
-        link = decode_at(path, _ResourceLinkBlock, raw)
-        if not _HAS_SCHEME.match(link.uri):
-            raise invalid(f"{path}.uri", "must be a URI")
-        return ResourceLink(
-            name=link.name,
-            uri=link.uri,
-            title=link.title,
-            description=link.description,
-            mime_type=link.mime_type,
-            size=link.size,
-        )
-    if kind in _NOT_ADVERTISED:
-        raise invalid(f"{path}.type", f"{kind} blocks are not advertised")
-    raise invalid(f"{path}.type", "this type of block is not known")
-
-
 # -- results -------------------------------------------------------------------------------------------
 
 
@@ -226,9 +171,9 @@ class ListResult(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
     next_cursor: str | None = None
 
 
-def initialize_result() -> InitializeResult:
+def initialize_result(advertised: Advertised) -> InitializeResult:
     """What ``initialize`` is answered with, whatever newer version was asked for."""
-    return InitializeResult(PROTOCOL_VERSION, dict(INFO), dict(CAPABILITIES))
+    return InitializeResult(PROTOCOL_VERSION, dict(INFO), advertised.to_wire())
 
 
 def list_result(page: "Page") -> ListResult:
