@@ -11,23 +11,31 @@ Rules of the room:
 
 from term2_acp.config.load import known_keys, load
 from term2_acp.config.places import SettingsError, config_path, home_directory, state_directory
+from term2_acp.config.presets_known import PRESET_NAMES
 from term2_acp.config.settings import (
+    DEAREST_USD,
     EFFORTS,
+    MOST_TOKENS,
     PROFILES,
     PROVIDER_TYPES,
     AcpSettings,
     Config,
     Limits,
+    ModelSettings,
     ProviderSettings,
 )
 
 __all__ = [
+    "DEAREST_USD",
     "EFFORTS",
+    "MOST_TOKENS",
+    "PRESET_NAMES",
     "PROFILES",
     "PROVIDER_TYPES",
     "AcpSettings",
     "Config",
     "Limits",
+    "ModelSettings",
     "ProviderSettings",
     "SettingsError",
     "config_path",

@@ -16,7 +16,18 @@ MAX_FILE_BYTES = 1024 * 1024
 
 _LAYERED = ("provider", "model", "effort")
 
-_STANDARD_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY")
+# The variables that a provider's key comes from without being named, and those that it might: whatever they
+# hold, we were given it.
+_STANDARD_KEYS = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "OPENROUTER_API_KEY",
+    "GROQ_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+)
 
 
 def load(

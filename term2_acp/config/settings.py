@@ -7,13 +7,22 @@ is raised as ``Wrong``, with the key it is about.
 import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, field, fields, frozen
+
+from term2_acp.config.presets_known import PRESET_NAMES
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "default")
 PROFILES = ("baseline", "full")
 
-_NETWORK = frozenset({"base_url", "api_key_env", "api_key"})
+MOST_TOKENS = 1_000_000_000
+"""Tokens that a context is believed to have. What is above is a slip of the keys."""
+
+DEAREST_USD = 1_000_000
+"""USD for a million tokens: a dollar for each of them. What is above is a slip too."""
+
+_NETWORK = frozenset({"base_url", "api_key_env", "api_key", "catalog"})
 
 # What each type of provider takes beside `type` and `models`, and what of it it needs.
 _ALLOWED: Mapping[str, frozenset[str]] = {
@@ -24,7 +33,7 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
     "scripted": frozenset({"script"}),
     "chaos": frozenset({"seed"}),
 }
-_NEEDED: Mapping[str, str] = {"openai-compatible": "base_url", "scripted": "script", "chaos": "seed"}
+_NEEDED: Mapping[str, str] = {"scripted": "script", "chaos": "seed"}
 
 PROVIDER_TYPES = tuple(_ALLOWED)
 
@@ -38,9 +47,12 @@ _KEY = re.compile(r"[!-~]+", re.ASCII)  # what an HTTP header can carry
 
 
 class Wrong(ValueError):
-    """A value that cannot be used. ``key`` is the setting's own name, "" for the thing as a whole."""
+    """A value that cannot be used.
 
-    def __init__(self, key: str, what: str) -> None:
+    ``key`` is the setting's own name, several names for one in a table below, "" for the thing as a whole.
+    """
+
+    def __init__(self, key: str | tuple[str, ...], what: str) -> None:
         super().__init__(what)
         self.key = key
         self.what = what
@@ -77,12 +89,65 @@ def _models(_instance: object, _attribute: object, value: tuple[str, ...] | None
         raise Wrong("models", f"names {twice!r} twice")
 
 
+def _some_tokens(_instance: object, attribute: "Attribute[int | None]", value: int | None) -> None:
+    if value is not None and not 0 < value <= MOST_TOKENS:
+        raise Wrong(attribute.name, f"must be a number of tokens from 1 to {MOST_TOKENS}")
+
+
+def _price(_instance: object, attribute: "Attribute[Decimal | None]", value: Decimal | None) -> None:
+    if value is not None and not (value.is_finite() and 0 <= value <= DEAREST_USD):
+        raise Wrong(attribute.name, f"must be USD for a million tokens, from 0 to {DEAREST_USD}")
+
+
+def _levels(
+    _instance: object, attribute: "Attribute[tuple[str, ...] | None]", value: tuple[str, ...] | None
+) -> None:
+    for level in value or ():
+        one_of(attribute.name, level, EFFORTS[:-1])  # `default` is taken by every model
+    if value is not None and len(set(value)) < len(value):
+        raise Wrong(attribute.name, "names a level twice")
+
+
+@frozen
+class ModelSettings:
+    """One ``[providers.NAME.catalog."MODEL"]`` table: what the person knows better of a model.
+
+    None where the table says nothing. Prices are in USD for a million tokens, exactly as they are written.
+    They are a whole: with any of them, ``input_usd`` and ``output_usd`` are there. ``efforts`` are the levels
+    that the model takes, ``default`` apart.
+    """
+
+    context_tokens: int | None = field(default=None, validator=_some_tokens)
+    output_tokens: int | None = field(default=None, validator=_some_tokens)
+    images: bool | None = None
+    efforts: tuple[str, ...] | None = field(default=None, validator=_levels)
+    input_usd: Decimal | None = field(default=None, validator=_price)
+    output_usd: Decimal | None = field(default=None, validator=_price)
+    cache_read_usd: Decimal | None = field(default=None, validator=_price)
+    cache_write_usd: Decimal | None = field(default=None, validator=_price)
+
+    def __attrs_post_init__(self) -> None:
+        given = [
+            a.name
+            for a in fields(type(self))
+            if a.name.endswith("_usd") and getattr(self, a.name) is not None
+        ]
+        for name in ("input_usd", "output_usd"):
+            if given and name not in given:
+                raise Wrong(name, f"is missing; what a call costs cannot be told from {given[0]} alone")
+
+
+def _catalog(_instance: object, _attribute: object, value: Mapping[str, ModelSettings]) -> None:
+    for model in value:
+        not_blank("catalog", model)
+
+
 @frozen
 class ProviderSettings:
     """One ``[providers.NAME]`` table.
 
-    ``api_key`` never shows in ``repr``. ``models`` is None when the file lists none. ``script``
-    and ``seed`` belong to the types ``scripted`` and ``chaos``.
+    ``api_key`` never shows in ``repr``. ``models`` is None when the file lists none, and ``catalog`` has what
+    it says of single models. ``script`` and ``seed`` belong to the types ``scripted`` and ``chaos``.
     """
 
     type: str
@@ -92,13 +157,14 @@ class ProviderSettings:
     models: tuple[str, ...] | None = field(default=None, validator=_models)
     script: str | None = field(default=None, validator=_optional_text)
     seed: int | None = None
+    catalog: Mapping[str, ModelSettings] = field(factory=dict, validator=_catalog)
 
     def __attrs_post_init__(self) -> None:
         one_of("type", self.type, PROVIDER_TYPES)
         given = {
             name
-            for name in ("base_url", "api_key_env", "api_key", "script", "seed")
-            if getattr(self, name) is not None
+            for name in ("base_url", "api_key_env", "api_key", "script", "seed", "catalog")
+            if getattr(self, name) not in (None, {})
         }
         for name in sorted(given - _ALLOWED[self.type]):
             raise Wrong(name, f"has no meaning for a provider of type {self.type!r}")
@@ -115,6 +181,9 @@ class ProviderSettings:
             raise Wrong("api_key_env", "must be the name of an environment variable")
         if self.api_key is not None and not _KEY.fullmatch(self.api_key):
             raise Wrong("api_key", "must be printable ASCII without spaces")
+        for model in self.catalog:
+            if self.models is not None and model not in self.models:
+                raise Wrong(("catalog", model), "describes a model that `models` does not list")
 
 
 @frozen
@@ -142,10 +211,16 @@ class AcpSettings:
 
 
 def _providers(_instance: object, _attribute: object, value: Mapping[str, ProviderSettings]) -> None:
-    for name in value:
+    for name, settings in value.items():
         if not _NAME.fullmatch(name):
             raise Wrong(
                 "providers", f"{name!r} cannot be a provider's name; use letters, digits, '.', '_' and '-'"
+            )
+        if settings.type == "openai-compatible" and settings.base_url is None and name not in PRESET_NAMES:
+            raise Wrong(
+                ("providers", name, "base_url"),
+                f"is missing; a provider of type {settings.type!r} needs it, but for those with a known name "
+                f"({', '.join(sorted(PRESET_NAMES))})",
             )
 
 

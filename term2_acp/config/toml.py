@@ -3,6 +3,8 @@
 Strict: a boolean is no number, a number is no text, a table is a table, and no key is unknown. Faults
 are looked for in the whole file; the one reported is an unknown key before any other, since a misspelt
 key is often why another one is missing.
+
+Numbers with a point are read as decimal ones: a price of 0.1 is a tenth, and stays one.
 """
 
 import difflib
@@ -10,6 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 import cattrs
@@ -18,7 +21,14 @@ from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, Iterabl
 from cattrs.gen import make_dict_structure_fn, override
 
 from term2_acp.config.places import SettingsError
-from term2_acp.config.settings import AcpSettings, Config, Limits, ProviderSettings, Wrong
+from term2_acp.config.settings import (
+    AcpSettings,
+    Config,
+    Limits,
+    ModelSettings,
+    ProviderSettings,
+    Wrong,
+)
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -29,6 +39,7 @@ _NAMES = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
+    Decimal: "a number",
     dict: "a table",
     list: "a list",
 }
@@ -72,7 +83,7 @@ def _decode(path: str, content: bytes) -> dict[str, Any]:
         line = content.count(b"\n", 0, error.start) + 1
         raise SettingsError(f"{path}:{line}: is not UTF-8") from None
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         place = _LINE.search(message)
@@ -91,19 +102,31 @@ def _converter() -> cattrs.Converter:
     for scalar in (str, int, bool):
         converter.register_structure_hook(scalar, _strictly)
     converter.register_structure_hook(float, _number)
+    converter.register_structure_hook(Decimal, _exactly)
     converter.register_structure_hook_func(lambda cls: cls == tuple[str, ...], _texts)
     # From the inside out: a class is built with the hooks that are there when it is registered.
+    _register(converter, ModelSettings)
+    _register_named(converter, ModelSettings)
     for cls in (ProviderSettings, Limits, AcpSettings):
-        build = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True)
-        converter.register_structure_hook(cls, _table(build))
-    providers = converter.get_structure_hook(dict[str, ProviderSettings])
-    converter.register_structure_hook_func(
-        lambda cls: cls == Mapping[str, ProviderSettings], _table(providers)
-    )
+        _register(converter, cls)
+    _register_named(converter, ProviderSettings)
     omitted: dict[str, Any] = {name: override(omit=True) for name in _NOT_IN_THE_FILE}
     build = make_dict_structure_fn(Config, converter, _cattrs_forbid_extra_keys=True, **omitted)
     converter.register_structure_hook(Config, _table(build))
     return converter
+
+
+def _register(converter: cattrs.Converter, cls: type) -> None:
+    """A table of a class."""
+    build: Any = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True)
+    converter.register_structure_hook(cls, _table(build))
+
+
+def _register_named(converter: cattrs.Converter, cls: type) -> None:
+    """Tables of a class whose names are the person's own."""
+    build = converter.get_structure_hook(dict[str, cls])  # type: ignore[valid-type]
+    named = Mapping[str, cls]  # type: ignore[valid-type]
+    converter.register_structure_hook_func(lambda asked: asked == named, _table(build))
 
 
 def _strictly(value: Any, expected: Any) -> Any:
@@ -113,8 +136,14 @@ def _strictly(value: Any, expected: Any) -> Any:
     return value
 
 
+def _exactly(value: Any, _expected: Any) -> Decimal:
+    if type(value) not in (int, Decimal):
+        raise Wrong("", _must_be(Decimal, value))
+    return Decimal(value)
+
+
 def _number(value: Any, _expected: Any) -> float:
-    if type(value) not in (int, float):
+    if type(value) not in (int, Decimal):
         raise Wrong("", _must_be(float, value))
     try:
         return float(value)
@@ -167,7 +196,8 @@ def _faults(error: BaseException, key: tuple[str, ...]) -> Iterator[tuple[int, t
         for name in sorted(error.extra_fields):
             yield _UNKNOWN_FIRST, (*key, name), _unknown(name, error.cl)
     elif isinstance(error, Wrong):
-        yield _OTHERS, (*key, error.key) if error.key else key, error.what
+        below = (error.key,) if isinstance(error.key, str) else error.key
+        yield _OTHERS, (*key, *filter(None, below)), error.what
     elif isinstance(error, KeyError):
         yield _OTHERS, key, "is missing"
     else:
@@ -179,7 +209,8 @@ def _unknown(name: str, cls: type) -> str:
     near = difflib.get_close_matches(name.lower(), known, n=1)
     if near:
         return f"unknown key; did you mean {near[0]!r}?"
-    return f"unknown key; known here are {', '.join(sorted(known))}"
+    hint = " (an id with a dot in it stands in quotes)" if cls is ModelSettings else ""
+    return f"unknown key; known here are {', '.join(sorted(known))}{hint}"
 
 
 def _dotted(key: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from term2_acp.config import (
     load,
     state_directory,
 )
+from term2_acp.providers.servers.presets import KEY_VARIABLES
 
 HOME = "/home/me"
 
@@ -160,3 +161,12 @@ def test_the_keys_that_we_were_given(tmp_path):
     )
     environ = {"OPENAI_API_KEY": "one", "OPENROUTER_API_KEY": "", "MINE": "two", "OTHER_API_KEY": "not ours"}
     assert known_keys(config, environ) == ("in-the-file", "one", "two")
+
+
+def test_every_variable_that_a_key_may_come_from_holds_one():
+    """Also those of providers that nothing names: what we were given must not be shown."""
+    environ = {variable: f"key of {variable}" for variable in KEY_VARIABLES}
+    assert {"GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"} <= set(
+        environ
+    )
+    assert known_keys(Config(), environ) == tuple(sorted(environ.values()))

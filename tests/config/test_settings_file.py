@@ -4,19 +4,23 @@ and the key (or the line) and says what is wrong, without repeating a secret."""
 import os
 import subprocess
 import sys
+from decimal import Decimal
 
 import pytest
 
 from term2_acp.config import (
     EFFORTS,
+    PRESET_NAMES,
     AcpSettings,
     Config,
     Limits,
+    ModelSettings,
     ProviderSettings,
     SettingsError,
     load,
 )
 from term2_acp.providers.base import Effort
+from term2_acp.providers.servers.presets import PRESETS
 
 
 @pytest.fixture
@@ -43,6 +47,15 @@ def test_everything_that_can_be_set(file):
         base_url = "http://127.0.0.1:8080/v1"
         api_key_env = "LAB_KEY"
         models = ["qwen3-coder", "other"]
+        [providers.lab.catalog.qwen3-coder]
+        context_tokens = 262_144
+        output_tokens = 65_536
+        images = true
+        efforts = ["none", "high"]
+        input_usd = 0.1
+        output_usd = 3
+        cache_read_usd = 0.01
+        cache_write_usd = 0.125
         [providers.mine]
         type = "anthropic"
         api_key = "sk-ant-1234"
@@ -70,6 +83,18 @@ def test_everything_that_can_be_set(file):
                 base_url="http://127.0.0.1:8080/v1",
                 api_key_env="LAB_KEY",
                 models=("qwen3-coder", "other"),
+                catalog={
+                    "qwen3-coder": ModelSettings(
+                        context_tokens=262_144,
+                        output_tokens=65_536,
+                        images=True,
+                        efforts=("none", "high"),
+                        input_usd=Decimal("0.1"),
+                        output_usd=Decimal(3),
+                        cache_read_usd=Decimal("0.01"),
+                        cache_write_usd=Decimal("0.125"),
+                    )
+                },
             ),
             "mine": ProviderSettings(type="anthropic", api_key="sk-ant-1234"),
             "test": ProviderSettings(type="scripted", script="/s.toml"),
@@ -94,6 +119,10 @@ def test_an_empty_file_is_all_defaults(file):
 PROVIDER = '[providers.lab]\ntype = "{}"\n'
 OPENAI = PROVIDER.format("openai")
 CHAOS = PROVIDER.format("chaos")
+MODEL = OPENAI + '[providers.lab.catalog."gpt-4.1"]\n'
+WHERE = 'providers.lab.catalog."gpt-4.1"'
+PRICE = "must be USD for a million tokens, from 0 to 1000000"
+TOKENS = "must be a number of tokens from 1 to 1000000000"
 KNOWN = "unknown key; known here are acp, effort, limits, model, provider, providers"
 
 
@@ -140,7 +169,7 @@ KNOWN = "unknown key; known here are acp, effort, limits, model, provider, provi
         (
             PROVIDER.format("openai-compatible"),
             "providers.lab.base_url",
-            "is missing; a provider of type 'openai-compatible' needs it",
+            "is missing; a provider of type 'openai-compatible' needs it, but for those with a known name",
         ),
         (
             PROVIDER.format("scripted"),
@@ -187,6 +216,61 @@ KNOWN = "unknown key; known here are acp, effort, limits, model, provider, provi
             "[providers.'a/b']\ntype = 'openai'",
             "providers",
             "'a/b' cannot be a provider's name; use letters, digits, '.', '_' and '-'",
+        ),
+        (MODEL + "context = 1", f"{WHERE}.context", "unknown key; did you mean 'context_tokens'?"),
+        (MODEL + "context_tokens = 0", f"{WHERE}.context_tokens", TOKENS),
+        (MODEL + "context_tokens = -1", f"{WHERE}.context_tokens", TOKENS),
+        (MODEL + "output_tokens = 1_000_000_001", f"{WHERE}.output_tokens", TOKENS),
+        (MODEL + "context_tokens = 1e5", f"{WHERE}.context_tokens", "must be a whole number, not a number"),
+        (
+            MODEL + "context_tokens = true",
+            f"{WHERE}.context_tokens",
+            "must be a whole number, not true or false",
+        ),
+        (MODEL + "images = 1", f"{WHERE}.images", "must be true or false, not a whole number"),
+        (MODEL + "images = 'yes'", f"{WHERE}.images", "must be true or false, not text"),
+        (MODEL + "efforts = 'low'", f"{WHERE}.efforts", "must be a list of texts, not text"),
+        (
+            MODEL + "efforts = ['default']",
+            f"{WHERE}.efforts",
+            "must be one of none, minimal, low, medium, high, xhigh, not 'default'",
+        ),
+        (MODEL + "efforts = ['low', 'low']", f"{WHERE}.efforts", "names a level twice"),
+        (MODEL + "input_usd = -0.5\noutput_usd = 1", f"{WHERE}.input_usd", PRICE),
+        (MODEL + "input_usd = nan\noutput_usd = 1", f"{WHERE}.input_usd", PRICE),
+        (MODEL + "input_usd = 1\noutput_usd = inf", f"{WHERE}.output_usd", PRICE),
+        (MODEL + "input_usd = 1\noutput_usd = -inf", f"{WHERE}.output_usd", PRICE),
+        (MODEL + "input_usd = 1e999\noutput_usd = 1", f"{WHERE}.input_usd", PRICE),
+        (MODEL + "cache_write_usd = -1", f"{WHERE}.cache_write_usd", PRICE),
+        (MODEL + "input_usd = true", f"{WHERE}.input_usd", "must be a number, not true or false"),
+        (MODEL + "input_usd = '1'", f"{WHERE}.input_usd", "must be a number, not text"),
+        (
+            MODEL + "input_usd = 1",
+            f"{WHERE}.output_usd",
+            "is missing; what a call costs cannot be told from input_usd alone",
+        ),
+        (
+            MODEL + "cache_read_usd = 1",
+            f"{WHERE}.input_usd",
+            "is missing; what a call costs cannot be told from cache_read_usd alone",
+        ),
+        (OPENAI + "catalog = 3", "providers.lab.catalog", "must be a table, not a whole number"),
+        (OPENAI + "catalog.m = 3", "providers.lab.catalog.m", "must be a table, not a whole number"),
+        (OPENAI + "[providers.lab.catalog.' ']", "providers.lab.catalog", "must not be empty"),
+        (
+            OPENAI + "[providers.lab.catalog.gpt-4.1]",
+            "providers.lab.catalog.gpt-4.1",
+            "unknown key; known here are cache_read_usd, cache_write_usd, context_tokens, efforts, images, ",
+        ),
+        (
+            OPENAI + "models = ['a']\n[providers.lab.catalog.b]",
+            "providers.lab.catalog.b",
+            "describes a model that `models` does not list",
+        ),
+        (
+            PROVIDER.format("local") + "[providers.lab.catalog.b]",
+            "providers.lab.catalog",
+            "has no meaning for a provider of type 'local'",
         ),
         # Syntax: the line.
         ("x", "1", "expected '=' after a key in a key/value pair"),
@@ -240,7 +324,7 @@ def test_a_key_does_not_show_in_a_representation(file):
 
 @pytest.mark.parametrize(("mode", "warns"), [(0o600, False), (0o640, True), (0o604, True), (0o700, False)])
 def test_a_key_in_a_file_that_others_can_read_warns(file, mode, warns):
-    config = file(OPENAI + "api_key = 'sk-verysecret'", mode=mode)
+    config = file(OPENAI + "api_key = 'sk-verysecret'\ncatalog.m.images = true", mode=mode)
     line = f"{file.path}:providers.lab.api_key: other users can read this file; chmod 600 makes it private"
     assert config.warnings == ((line,) if warns else ())
 
@@ -262,6 +346,43 @@ def test_a_bare_word_names_a_built_in_script(file):
 
 def test_the_efforts_are_those_that_providers_know():
     assert set(EFFORTS) == {effort.value for effort in Effort}
+
+
+def test_the_known_servers_are_those_that_providers_know():
+    assert PRESETS.keys() == PRESET_NAMES
+
+
+@pytest.mark.parametrize("name", sorted(PRESET_NAMES))
+def test_a_known_server_needs_no_address(file, name):
+    config = file(f'[providers."{name}"]\ntype = "openai-compatible"\nmodels = ["m"]')
+    assert config.providers[name] == ProviderSettings("openai-compatible", models=("m",))
+
+
+def test_prices_are_what_is_written(file):
+    """Not what is left of it in a binary fraction."""
+    lines = (
+        "input_usd = 0.1000000000000000055\noutput_usd = 1_000.10\ncache_read_usd = 3e-2\ncache_write_usd = 0"
+    )
+    told = file(MODEL + lines).providers["lab"].catalog["gpt-4.1"]
+    assert told.input_usd == Decimal("0.1000000000000000055")
+    assert (told.output_usd, told.cache_read_usd, told.cache_write_usd) == (
+        Decimal("1000.1"),
+        Decimal("0.03"),
+        0,
+    )
+
+
+def test_an_id_that_needs_quotes_says_so(file):
+    with pytest.raises(SettingsError) as caught:
+        file(OPENAI + "[providers.lab.catalog.gpt-4.1]")
+    assert str(caught.value).endswith("output_usd (an id with a dot in it stands in quotes)")
+
+
+def test_a_model_may_be_described_in_part(file):
+    assert file(MODEL).providers["lab"].catalog == {"gpt-4.1": ModelSettings()}
+    config = file(OPENAI + "catalog = { 'vendor/m:free' = { images = false, efforts = [] } }")
+    assert config.providers["lab"].catalog == {"vendor/m:free": ModelSettings(images=False, efforts=())}
+    assert file(OPENAI).providers["lab"].catalog == {}
 
 
 def test_without_a_file_neither_tomllib_nor_cattrs_is_imported(tmp_path):
