@@ -2,9 +2,9 @@
 
 Rules:
 
-- Decisions are made from status codes and from the words a server puts into ``code`` and ``type``. The
-  text of its message decides one thing only: whether the context overflowed, which servers say in no
-  other way.
+- Decisions are made from status codes and from the words a server puts into ``code``, ``type`` and
+  ``status`` (``_KINDS``). The text of its message decides two things only, which many servers say in no
+  other way: whether the context overflowed, and whether what was given back sealed was not taken.
 - A sentence says who failed, what happened in the server's own words if it has short ones, and what to do.
   It is one line of at most ``MAX_SENTENCE`` characters, without control or invisible characters, and our
   keys are replaced in it: servers like to quote them.
@@ -38,30 +38,59 @@ MAX_SENTENCE = 240
 # Characters of a message that are looked at. Far more than is shown, so that no key is cut unseen.
 _MOST_WORDS = 10_000
 
+# How servers say that the context overflowed, in their error's words or its message, and with which status.
 _CONTEXT = re.compile(
-    r"context[ _]?(length|size|window)|maximum context|too many (input )?tokens|prompt is too long"
-    r"|reduce the length|exceeds? the (available )?context",
+    r"context[ _]?(length|size|window|limit)|maximum context|exceeds? the (available )?context"
+    r"|(prompt|input|messages?) (is |are )?too long"  # Anthropic, Bedrock, Perplexity
+    r"|reduce the length|string_above_max_length"  # OpenAI
+    r"|too many (input |total )?(text )?(tokens|bytes)"  # Bedrock
+    r"|(prompt|input) (length|token count)\b.{0,80}\bexceeds|input token count is"  # Google, Poolside
+    r"|maximum (allowed )?(prompt|input) length|model token limit",  # xAI, Kimi
+    re.IGNORECASE,
+)
+# How servers say that they do not take back thoughts that they had sealed, or their signatures.
+_OPAQUE = re.compile(
+    r"invalid_encrypted_content|encrypted content|invalid.{0,9}signature.{0,9}in.{0,9}thinking"
+    r"|thought[ _]signature|thinking.{0,40}blocks? .{0,60}cannot be modified|reasoning.{0,40}not found",
     re.IGNORECASE,
 )
 _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
-# Words in `code` and `type` of an error object, first match wins; then the status they stand for.
+# The words in an error object, as the status they stand for: the first row that is a part of one of them.
 _KINDS: tuple[tuple[str, int], ...] = (
-    ("insufficient_quota", 402),
-    ("billing", 402),
+    ("insufficient_quota", 402),  # OpenAI
+    ("current_quota", 402),  # Kimi
+    ("insufficient_balance", 402),
+    ("billing", 402),  # Anthropic, OpenAI
+    ("spend_limit", 402),  # Anthropic, in the details of a rate_limit_error
+    ("credit", 402),
+    ("request_too_large", 413),  # Anthropic
+    ("model_not_found", 404),
     ("rate_limit", 429),
     ("too_many_requests", 429),
+    ("resource_exhausted", 429),  # Google
     ("overloaded", 529),
-    ("unavailable", 503),
-    ("timeout", 503),
-    ("server_error", 500),
-    ("internal", 500),
-    ("authentication", 401),
+    ("slow_down", 503),  # OpenAI
+    ("unavailable", 503),  # Google, llama.cpp
+    ("deadline_exceeded", 504),  # Google
+    ("timeout", 504),
+    ("api_error", 500),  # Anthropic
+    ("server_error", 500),  # OpenAI
+    ("internal", 500),  # Google
     ("invalid_api_key", 401),
+    ("authentication", 401),
+    ("unauthenticated", 401),  # Google
+    ("unauthorized", 401),
     ("permission", 403),
     ("not_found", 404),
 )
+
+# What helps where the server refuses the request itself.
+_ADVICE: Mapping[int, str] = {
+    404: "Check the model's name and the base_url.",
+    413: "Shorten the prompt or start a new session.",
+}
 
 
 @frozen
@@ -79,16 +108,12 @@ class Faults:
     def of_status(self, status: int, headers: Mapping[str, str], body: bytes) -> Setback:
         """The fault that an answer other than 200 reports."""
         words, kinds = read_error(body)
-        # 402 stands for a quota that waiting does not refill, which some servers answer with 429.
-        worse = _status_of(kinds)
-        if status == 429 and worse == 402:
-            status = worse
-        return self._of(status, words, kinds, headers.get("retry-after"))
+        return self._of(_exact(status, kinds), words, kinds, headers.get("retry-after"))
 
     def of_error(self, error: Any) -> Setback:
         """The fault that an error object inside a stream reports."""
         words, kinds = _error_words(error)
-        return self._of(_status_of(kinds) or 400, words, kinds, None)
+        return self._of(_exact(_number(kinds), kinds), words, kinds, None)
 
     def of_network(self, fault: HttpFault) -> Setback:
         """The fault of a request that got no answer, or of an answer that broke off."""
@@ -161,8 +186,9 @@ class Faults:
         if 300 <= status < 400:
             advice = "Set base_url to where it leads."
             return Setback(self.sentence(RequestRefused, f"redirects ({status})", words, advice))
-        advice = "Check the model's name and the base_url." if status == 404 else "Check the settings."
-        return Setback(self.sentence(RequestRefused, f"refuses the request ({status})", words, advice))
+        advice = _ADVICE.get(status, "Check the settings.")
+        error = self.sentence(RequestRefused, f"refuses the request ({status})", words, advice)
+        return Setback(error, opaque_refused=_OPAQUE.search(f"{kinds} {words}") is not None)
 
 
 def read_error(body: bytes) -> tuple[str, str]:
@@ -189,19 +215,47 @@ def _error_words(value: Any) -> tuple[str, str]:
     message: Any = value.get("message") or value.get("error") or value.get("detail") or ""
     if isinstance(message, list) and message and isinstance(message[0], dict):
         message = message[0].get("msg", "")  # FastAPI's way to say what a field got wrong
-    kinds = " ".join(str(value[name]) for name in ("code", "type", "status") if _is_word(value.get(name)))
+    message = _upstream(value) or message
+    details = value.get("details")
+    exact = details.get("error_code") if isinstance(details, dict) else None
+    words = (exact, value.get("code"), value.get("type"), value.get("status"))
+    kinds = " ".join(str(word) for word in words if _is_word(word))
     return (message if isinstance(message, str) else "", kinds.lower())
+
+
+def _upstream(error: dict[str, Any]) -> str:
+    """What the server behind a router said (OpenRouter); the router's own message is only that it erred."""
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    if not isinstance(raw, str) or not raw.strip():
+        return ""
+    try:
+        inner = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return ""
+    return _error_words(inner)[0] if isinstance(inner, dict) and "metadata" not in inner else ""
 
 
 def _is_word(value: Any) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
-def _status_of(kinds: str) -> int | None:
-    for word in kinds.split():
-        if len(word) == 3 and word.isdecimal() and word[0] in "45":
-            return int(word)
-    return next((status for word, status in _KINDS if word in kinds), None)
+def _exact(status: int | None, kinds: str) -> int:
+    """The status that tells what helps: that of the answer, unless the words say it better.
+
+    A quota that waiting does not refill comes with 400 or 429 too, and a model that this key does not see
+    with 400 or 403.
+    """
+    named = next((status for word, status in _KINDS if word in kinds), None)
+    if status is None:
+        return named or 400
+    better = (named == 402 and status < 500) or (named == 404 and status in {400, 403})
+    return named if named is not None and better else status
+
+
+def _number(kinds: str) -> int | None:
+    numbers = (int(word) for word in kinds.split() if len(word) == 3 and word.isdecimal())
+    return next((number for number in numbers if 400 <= number < 600), None)
 
 
 def _one_line(text: str) -> str:

@@ -67,8 +67,8 @@ class HttpProvider:
             "content-type": "application/json",
             "accept": "text/event-stream",
             "user-agent": f"term2-acp/{__version__}",
-            **wire.headers(key),
         }
+        self._key = key
         self._faults = Faults(name, key_source, (key,) if key else ())
         self._idle_s = idle_s
         self._describe = describe
@@ -82,17 +82,23 @@ class HttpProvider:
     @asynccontextmanager
     async def stream(self, request: Request, on_wait: OnWait = wait_silently) -> AsyncIterator[DeltaStream]:
         """See ``Provider``. Entering waits for the first event, through all tries."""
-        body = self._wire.body(request, self.describe(request.model), self.name)
+        headers = {**self._headers, **self._wire.headers(self._key, request.model)}
         tries, waited_s = 0, 0.0
         while True:
             tries += 1
-            async with self._client.post(self._url, self._headers, body) as exchange:
+            body = self._wire.body(request, self.describe(request.model), self.name)
+            async with self._client.post(self._url, headers, body) as exchange:
                 stream = HttpStream(exchange, self._wire.reply(), self._faults, self._idle_s)
                 setback = await stream.first()
                 if setback is None:
                     yield stream
                     await stream.drain()
                     return
+            if setback.opaque_refused and request.has_opaque:
+                # Sealed under another key, or too old: without it the session goes on, with it never again.
+                _log.warning("asking again without sealed thoughts: %s", setback.error.message)
+                request, tries = request.without_opaque(), tries - 1
+                continue
             verdict = decide(setback, tries, waited_s, self._random, datetime.now(UTC))
             if isinstance(verdict, GiveUp):
                 yield Ended([Failed(verdict.error)])

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from term2_acp.domain.content import size_of_base64
 from term2_acp.domain.effort import Effort
 from term2_acp.domain.usage import Prices
 
@@ -85,7 +86,7 @@ class ToolAnswered:
 Message = UserSaid | AssistantSaid | ToolAnswered
 
 
-async def _no_files() -> Sequence[str]:
+async def _no_files() -> Sequence[str]:  # noqa: ASYNC124 - there is nothing to wait for
     return ()
 
 
@@ -113,11 +114,21 @@ class Request:
             return None
         return opaque.data
 
+    @property
+    def has_opaque(self) -> bool:
+        """Whether any reply has something that its provider wants back."""
+        return any(isinstance(said, AssistantSaid) and said.opaque is not None for said in self.messages)
+
+    def without_opaque(self) -> "Request":
+        """The same request, told without what providers want back."""
+        bare = (evolve(m, opaque=None) if isinstance(m, AssistantSaid) else m for m in self.messages)
+        return evolve(self, messages=tuple(bare))
+
 
 def unseen(image: Image) -> str:
-    """The note that stands for an image before a model that cannot see."""
-    size = len(image.data) * 3 // 4
-    return f"[an image ({image.mime_type}, {size} bytes) was attached; you cannot see images]"
+    """The note that stands for an image that a model cannot see, or its server cannot read."""
+    size = size_of_base64(image.data)
+    return f"[an image ({image.mime_type}, {size} bytes) was attached; it cannot be shown to you]"
 
 
 # Tokens of context that are assumed of a model which nothing describes: what today's hosted models have at

@@ -35,11 +35,15 @@ _SECONDS = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?")
 
 @frozen
 class Setback:
-    """One try that failed. ``transient`` says whether another may succeed; ``retry_after`` is the header."""
+    """One try that failed. ``transient`` says whether another may succeed; ``retry_after`` is the header.
+
+    ``opaque_refused`` says that the server did not take back what it had given with an earlier reply.
+    """
 
     error: ProviderError
     transient: bool = False
     retry_after: str | None = None
+    opaque_refused: bool = False
 
 
 @frozen

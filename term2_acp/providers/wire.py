@@ -59,8 +59,8 @@ class Wire(Protocol):
         """What follows the base URL."""
         ...
 
-    def headers(self, key: str | None) -> Mapping[str, str]:
-        """The headers that carry the key, and those that the wire wants besides. Names in lower case."""
+    def headers(self, key: str | None, model: str) -> Mapping[str, str]:
+        """The headers that carry the key, and those that ``model`` needs besides. Names in lower case."""
         ...
 
     def body(self, request: Request, info: ModelInfo, provider: str) -> bytes:

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from term2_acp.providers.base import Finish, Finished, TextDelta, ThoughtDelta, ToolCallDelta, UsageDelta
-from term2_acp.providers.chat_calls import MAX_ARGUMENTS, MAX_CALLS, Broken, CallGatherer
-from term2_acp.providers.chat_reply import ChatReply, ServerError
+from term2_acp.providers.chat.calls import MAX_ARGUMENTS, MAX_CALLS, CallGatherer
+from term2_acp.providers.chat.dialects import DIALECTS, PLAIN, Dialect
+from term2_acp.providers.chat.reply import ChatReply
+from term2_acp.providers.wire import Broken, ServerError
 from tests.kit.model_server import USAGE, call_piece, chunk
 
 
-def gather(*values: Any) -> list[Any] | Broken | ServerError:
+def gather(*values: Any, dialect: Dialect = PLAIN) -> list[Any] | Broken | ServerError:
     """Everything a reply of these events gives, in order."""
-    reply = ChatReply()
+    reply = ChatReply(dialect)
     deltas: list[Any] = []
     for value in values:
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -50,7 +52,7 @@ def test_text_thoughts_and_usage() -> None:
         TextDelta("Hel"),
         TextDelta("lo"),
         UsageDelta(11, 7),
-        Finished(Finish.STOP),
+        Finished(Finish.STOP, '{"wire":"chat","field":"reasoning","text":"hmok"}'),
     ]
 
 
@@ -101,6 +103,12 @@ def test_text_thoughts_and_usage() -> None:
         [
             call_piece(0, id="a", name="add", arguments='{"x":1}'),
             call_piece(0, id="b", name="sub", arguments='{"y":2}'),
+        ],
+        # every call under index 0, the second id written as Mistral writes none
+        [
+            call_piece(0, id="a", name="add", arguments='{"x":1}'),
+            call_piece(1, id="null", name="sub", arguments='{"y":2}'),
+            call_piece(1, id="b", arguments=""),
         ],
         # name and id repeated in every piece
         [
@@ -153,6 +161,36 @@ def test_calls_without_ids_keep_apart() -> None:
     ) == [
         ToolCallDelta("", "add", '{"x":1}'),
         ToolCallDelta("", "sub", '{"y":2}'),
+        Finished(Finish.TOOL_CALLS),
+    ]
+
+
+@pytest.mark.parametrize("names", [("add", "sub"), ("add", "add")])
+@pytest.mark.parametrize("call_id", ["", None, "same"])
+def test_whole_calls_under_one_index_keep_apart(names: tuple[str, str], call_id: str | None) -> None:
+    first, second = names
+    assert tools(
+        call_piece(0, id=call_id, name=first, arguments='{"x":1}'),
+        call_piece(0, id=call_id, name=second, arguments='{"y":2}'),
+    ) == [
+        ToolCallDelta(call_id or "", first, '{"x":1}'),
+        ToolCallDelta(call_id or "", second, '{"y":2}'),
+        Finished(Finish.TOOL_CALLS),
+    ]
+
+
+def test_another_name_under_the_index_of_half_a_call_breaks_the_reply() -> None:
+    outcome = tools(
+        call_piece(0, id="a", name="add", arguments='{"x"'),
+        call_piece(0, id="b", name="sub", arguments=":1}"),
+    )
+    assert outcome == Broken("mixed its tool calls up")
+
+
+def test_a_call_without_arguments_is_not_given_those_of_the_next() -> None:
+    assert tools(call_piece(0, name="now", arguments=""), call_piece(0, name="add", arguments='{"x":1}')) == [
+        ToolCallDelta("", "now", "{}"),
+        ToolCallDelta("", "add", '{"x":1}'),
         Finished(Finish.TOOL_CALLS),
     ]
 
@@ -359,6 +397,126 @@ def test_typed_parts_of_content() -> None:
         TextDelta("b"),
         Finished(Finish.STOP),
     ]
+
+
+THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}, {"type": "odd"}, 5]}
+
+
+def test_thoughts_in_typed_parts() -> None:
+    parts = [THINKING, {"type": "text", "text": "a"}, 5, {"type": "thinking", "thinking": "ok"}]
+    assert gather(chunk(content=parts), chunk("stop"), dialect=DIALECTS["mistral"]) == [
+        ThoughtDelta("hm"),
+        TextDelta("a"),
+        ThoughtDelta("ok"),
+        Finished(Finish.STOP, '{"wire":"chat","text":"hmok"}'),
+    ]
+
+
+def test_thoughts_that_only_the_details_tell() -> None:
+    details = [{"type": "reasoning.summary", "summary": "hm"}, {"type": "reasoning.encrypted", "data": "x"}]
+    outcome = gather(chunk(reasoning_details=details), chunk("stop"), dialect=DIALECTS["openrouter"])
+    assert outcome == [
+        ThoughtDelta("hm"),
+        Finished(
+            Finish.STOP,
+            '{"wire":"chat","details":[{"type":"reasoning.summary","summary":"hm"},'
+            '{"type":"reasoning.encrypted","data":"x"}]}',
+        ),
+    ]
+
+
+@pytest.mark.parametrize("odd", [5, True, ["x"], {"text": "x"}])
+@pytest.mark.parametrize(
+    "field", ["content", "reasoning", "reasoning_content", "reasoning_details", "refusal"]
+)
+def test_fields_of_a_strange_type_are_passed_over(field: str, odd: Any) -> None:
+    outcome = gather(chunk(**{field: odd}), chunk(content="a"), chunk("stop"), dialect=DIALECTS["openrouter"])
+    assert isinstance(outcome, list)
+    assert outcome[:1] == [TextDelta("a")]
+
+
+def test_thoughts_left_in_the_text() -> None:
+    pieces = [chunk(content=piece) for piece in ("<thi", "nk>hm</", "think>\n", "\nWell", ", <think>")]
+    assert gather(*pieces, chunk("stop"), dialect=DIALECTS["vllm"]) == [
+        ThoughtDelta("hm"),
+        TextDelta("Well"),
+        TextDelta(", <think>"),
+        Finished(Finish.STOP),
+    ]
+    whole = chunk(content="<think>hm</think>")
+    assert gather(whole, chunk("stop"), dialect=DIALECTS["openai"]) == [
+        TextDelta("<think>hm</think>"),
+        Finished(Finish.STOP),
+    ]
+
+
+def test_who_tells_thoughts_apart_leaves_none_in_the_text() -> None:
+    deltas = gather(chunk(content=" <th"), chunk(reasoning="hm"), chunk(content="<think>"), chunk("stop"))
+    assert isinstance(deltas, list)
+    assert deltas[:-1] == [TextDelta(" <th"), ThoughtDelta("hm"), TextDelta("<think>")]
+
+
+def test_what_was_held_back_is_told_at_the_end() -> None:
+    assert gather(chunk(content="<th"), chunk("stop")) == [TextDelta("<th"), Finished(Finish.STOP)]
+    cut = rb'{"choices":[{"delta":{"content":"<think>hm</th\ud834"}}]}'
+    assert gather(cut, chunk("stop")) == [
+        ThoughtDelta("hm"),
+        ThoughtDelta("</th\ufffd"),
+        Finished(Finish.STOP),
+    ]
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_nothing_is_kept_of_a_reply_without_its_calls(finish: str) -> None:
+    deltas = gather(chunk(reasoning_content="hm"), chunk(content="a"), chunk(finish))
+    assert isinstance(deltas, list)
+    assert deltas[-1].opaque is None
+
+
+def test_the_native_reason_counts_where_it_is_worse() -> None:
+    value = chunk("stop", content="x")
+    value["choices"][0]["native_finish_reason"] = "refusal"
+    assert gather(value) == [TextDelta("x"), Finished(Finish.REFUSAL)]
+
+
+def test_a_usage_of_zeros_does_not_count_against_numbers() -> None:
+    zeros = {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}
+    assert gather(zeros, USAGE, chunk("stop"), zeros) == [UsageDelta(11, 7), Finished(Finish.STOP)]
+
+
+def test_a_usage_that_was_told_before_is_no_sign_of_life() -> None:
+    reply, data = ChatReply(), json.dumps(USAGE).encode()
+    assert reply.feed("message", data) == []
+    assert reply.feed("message", data) is None
+
+
+ERROR = {"code": 502, "message": "upstream"}
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        # OpenRouter, in the middle of a reply: beside a choice, and inside of it
+        ({"error": ERROR, "choices": [{"delta": {"content": ""}, "finish_reason": "error"}]}, ERROR),
+        ({"choices": [{"delta": {"content": ""}, "finish_reason": "error", "error": ERROR}]}, ERROR),
+        ({"choices": [], "x_groq": {"id": "req_1", "error": "over capacity"}}, "over capacity"),
+        (
+            {"object": "error", "message": "no", "code": 400},
+            {"object": "error", "message": "no", "code": 400},
+        ),
+        ([{"error": ERROR}], ERROR),
+        ({"error": "no"}, "no"),
+    ],
+)
+def test_errors_wherever_they_stand(value: Any, error: Any) -> None:
+    assert gather(value) == ServerError(error)
+    assert gather(chunk(content="x"), value, b"[DONE]") == ServerError(error)
+    assert gather(chunk(content="x"), chunk("stop"), value) == ServerError(error)
+
+
+@pytest.mark.parametrize("error", [None, "", {}, False])
+def test_an_error_that_is_none_is_none(error: Any) -> None:
+    assert gather({**chunk("stop", content="x"), "error": error}) == [TextDelta("x"), Finished(Finish.STOP)]
 
 
 def test_errors_inside_the_stream() -> None:

@@ -1,8 +1,11 @@
-"""Request bodies, golden: what each kind of history becomes on the wire, and that what servers refuse for
-good (ids, names, arguments, lone surrogates) never gets there."""
+"""Request bodies of the plain dialect: what each kind of history becomes on the wire; what servers refuse for
+good (ids, names, arguments, lone surrogates, images) never gets there; and what of a reply goes back. What
+differs from server to server is in the golden files."""
 
 import json
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -10,12 +13,29 @@ from term2_acp.providers.base import (
     AssistantSaid,
     CallMade,
     Effort,
+    Image,
+    Message,
+    ModelInfo,
+    Opaque,
     Request,
     ToolAnswered,
     ToolSpec,
     UserSaid,
+    unseen,
 )
-from term2_acp.providers.chat_request import CUT_NOTE, chat_messages, chat_request
+from term2_acp.providers.chat.dialects import DIALECTS, PLAIN, Dialect
+from term2_acp.providers.chat.request import CUT_NOTE, MAX_OUTPUT_TOKENS, chat_request
+from term2_acp.providers.chat.request import chat_messages as _chat_messages
+
+SEES = ModelInfo(sees_images=True)
+PNG = Image("image/png", "iVBORw0KGgo=")
+
+
+def chat_messages(
+    system: str, messages: Sequence[Message], info: ModelInfo = SEES, dialect: Dialect = PLAIN
+) -> list[dict[str, Any]]:
+    return _chat_messages(Request("m", system, messages), info, "lab", dialect)
+
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
@@ -152,3 +172,144 @@ def test_lone_surrogates_do_not_stop_a_request() -> None:
     body = chat_request(Request("m", "s\ud800", [UserSaid("a\udfff"), AssistantSaid("\ud834\udd1e")]))
     contents = [message["content"] for message in json.loads(body)["messages"]]
     assert contents == ["s\ufffd", "a\ufffd", "𝄞"]
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+def image_part(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+PART = image_part("data:image/png;base64,iVBORw0KGgo=")
+
+
+def test_images_stand_behind_the_words_they_came_with() -> None:
+    said = [UserSaid("What is this?", (PNG, Image("IMAGE/JPG", "/9j/")))]
+    (message,) = chat_messages("", said)
+    jpeg = image_part("data:image/jpeg;base64,/9j/")
+    assert message["content"] == [{"type": "text", "text": "What is this?"}, PART, jpeg]
+    assert chat_messages("", [UserSaid("", (PNG,))])[0]["content"] == [PART]
+
+
+def test_a_model_that_cannot_see_is_told_what_was_there() -> None:
+    (message,) = chat_messages("", [UserSaid("What is this?", (PNG,))], ModelInfo())
+    assert message["content"] == f"What is this?\n\n{unseen(PNG)}"
+
+
+def test_an_image_that_a_server_cannot_read_is_told_too() -> None:
+    gif = Image("image/gif", "R0lGODlh")
+    (message,) = chat_messages("", [UserSaid("Look.", (gif, PNG))], SEES, DIALECTS["ollama"])
+    assert message["content"] == [{"type": "text", "text": f"Look.\n\n{unseen(gif)}"}, PART]
+
+
+A, B = {"type": "text", "text": "A"}, {"type": "text", "text": "B"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "content"),
+    [
+        (UserSaid("A"), UserSaid("B", (PNG,)), [A, B, PART]),
+        (UserSaid("A", (PNG,)), UserSaid("B"), [A, PART, B]),
+    ],
+)
+def test_prompts_in_a_row_are_one_with_images_too(
+    first: UserSaid, second: UserSaid, content: list[Any]
+) -> None:
+    assert chat_messages("", [first, second]) == [{"role": "user", "content": content}]
+
+
+# -- what goes back --------------------------------------------------------------------------------
+
+CALL = CallMade("1", "f", "{}")
+KEPT = '{"wire":"chat","text":"I think."}'
+
+
+def told(opaque: Opaque | None, dialect: Dialect = PLAIN, text: str = "Well,") -> dict[str, Any]:
+    return chat_messages("", [AssistantSaid(text, (CALL,), opaque)], SEES, dialect)[0]
+
+
+def test_thoughts_go_back_to_the_model_that_had_them() -> None:
+    assert told(Opaque("lab", "m", KEPT))["reasoning_content"] == "I think."
+    for other in (None, Opaque("lab", "other", KEPT), Opaque("other", "m", KEPT)):
+        assert set(told(other)) == {"role", "content", "tool_calls"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "5",
+        '{"wire":"responses","text":"x"}',
+        '{"text":"x"}',
+        '{"wire":"chat","text":7}',
+        '{"wire":"chat","field":"odd","text":"x"}',
+        '{"wire":"chat","calls":5}',
+        "\ud800",
+        "[" * 99_999,
+    ],
+)
+@pytest.mark.parametrize("name", ["gemini", "openrouter", "mistral", "ollama"])
+def test_damaged_data_are_as_good_as_none(name: str, data: str) -> None:
+    assert told(Opaque("lab", "m", data), DIALECTS[name]) == told(None, DIALECTS[name])
+
+
+def test_what_another_dialect_kept_is_not_sent() -> None:
+    assert told(Opaque("lab", "m", KEPT), DIALECTS["groq"]) == told(None, DIALECTS["groq"])
+    assert told(Opaque("lab", "m", KEPT), DIALECTS["gemini"]) == told(None, DIALECTS["gemini"])
+
+
+def test_signatures_of_calls_that_are_not_as_many_are_not_sent() -> None:
+    kept = '{"wire":"chat","calls":[{"google":{"thought_signature":"a"}},{"google":{}}]}'
+    (call,) = told(Opaque("lab", "m", kept), DIALECTS["gemini"])["tool_calls"]
+    assert call["extra_content"] == {"google": {"thought_signature": "skip_thought_signature_validator"}}
+
+
+def test_thoughts_without_a_word_behind_them_go_back_to_mistral() -> None:
+    message = told(Opaque("lab", "m", KEPT), DIALECTS["mistral"], "")
+    assert message["content"] == [{"type": "thinking", "thinking": [{"type": "text", "text": "I think."}]}]
+
+
+# -- fields of some servers ------------------------------------------------------------------------
+
+
+def body(dialect: str, model: str = "m", info: ModelInfo = SEES, **rest: Any) -> dict[str, Any]:
+    request = Request(model, "", [UserSaid("hi")], **rest)
+    sent: dict[str, Any] = json.loads(chat_request(request, info, "lab", DIALECTS[dialect]))
+    return {name: value for name, value in sent.items() if name not in {"model", "messages", "stream"}}
+
+
+def test_claude_behind_openrouter_keeps_its_prompt() -> None:
+    assert body("openrouter", "anthropic/claude", cache_key="k") == {"cache_control": {"type": "ephemeral"}}
+    assert body("openrouter", "openai/gpt", cache_key="k") == {}
+
+
+def test_a_cache_key_is_sent_where_it_is_taken_and_not_empty() -> None:
+    assert body("mistral", cache_key="k") == {"prompt_cache_key": "k"}
+    assert body("mistral") == {}
+    assert "prompt_cache_key" not in body("gemini", cache_key="k")
+
+
+@pytest.mark.parametrize(("known", "sent"), [(None, None), (8_000, 8_000), (384_000, MAX_OUTPUT_TOKENS)])
+def test_the_length_of_a_reply_is_set_where_it_would_be_cut(known: int | None, sent: int | None) -> None:
+    assert body("deepseek", info=ModelInfo(output_tokens=known)).get("max_tokens") == sent
+    assert "max_tokens" not in body("openai", info=ModelInfo(output_tokens=known))
+
+
+def test_a_word_stands_between_a_result_and_a_prompt_for_models_that_insist() -> None:
+    history = [AssistantSaid("", (CALL,)), ToolAnswered("1", "f", "ok"), UserSaid("Stop.")]
+
+    def roles(model: str) -> list[str]:
+        told = _chat_messages(Request(model, "", history), SEES, "lab", PLAIN)
+        return [message["role"] for message in told]
+
+    assert roles("mistralai/Devstral-Small") == ["assistant", "tool", "assistant", "user"]
+    assert roles("qwen3-coder") == ["assistant", "tool", "user"]
+
+
+def test_tools_have_names_that_every_server_takes() -> None:
+    (tool,) = body("openai", tools=[ToolSpec("mcp.read file", "Reads.", SCHEMA)])["tools"]
+    assert tool["function"]["name"] == "mcp_read_file"

@@ -47,6 +47,113 @@ def test_errors_inside_a_stream(error: Any, kind: type, transient: bool) -> None
     assert (type(setback.error), setback.transient) == (kind, transient)
 
 
+# What vendors' servers were seen to answer: a status, an error object, and what it comes to.
+ANSWERS: list[tuple[int, dict[str, Any], type, bool]] = [
+    # Anthropic
+    (400, {"type": "invalid_request_error", "message": "max_tokens: 1 > 0"}, RequestRefused, False),
+    (
+        400,
+        {"type": "invalid_request_error", "message": "prompt is too long: 208310 tokens > 200000 maximum"},
+        ContextOverflow,
+        False,
+    ),
+    (
+        400,
+        {
+            "type": "invalid_request_error",
+            "message": "input length and `max_tokens` exceed context limit: 188240 + 64000 > 200000",
+        },
+        ContextOverflow,
+        False,
+    ),
+    (401, {"type": "authentication_error", "message": "invalid x-api-key"}, AuthenticationFailed, False),
+    (403, {"type": "permission_error", "message": "no"}, AuthenticationFailed, False),
+    (403, {"type": "billing_error", "message": "no"}, RateLimited, False),
+    (404, {"type": "not_found_error", "message": "model: x"}, RequestRefused, False),
+    (413, {"type": "request_too_large", "message": "too many megabytes"}, RequestRefused, False),
+    (429, {"type": "rate_limit_error", "message": "slower"}, RateLimited, True),
+    (
+        429,
+        {"type": "rate_limit_error", "details": {"error_code": "enforced_spend_limit_reached"}},
+        RateLimited,
+        False,
+    ),
+    (500, {"type": "api_error", "message": "oops"}, Overloaded, True),
+    (529, {"type": "overloaded_error", "message": "Overloaded"}, Overloaded, True),
+    # OpenAI
+    (400, {"code": "context_length_exceeded", "type": "invalid_request_error"}, ContextOverflow, False),
+    (400, {"code": "string_above_max_length", "message": "too long"}, ContextOverflow, False),
+    (401, {"code": "invalid_api_key", "type": "invalid_request_error"}, AuthenticationFailed, False),
+    (403, {"code": "model_not_found", "type": "invalid_request_error"}, RequestRefused, False),
+    (404, {"code": "model_not_found", "type": "invalid_request_error"}, RequestRefused, False),
+    (429, {"code": "rate_limit_exceeded", "type": "tokens"}, RateLimited, True),
+    (429, {"code": "insufficient_quota", "type": "insufficient_quota"}, RateLimited, False),
+    (400, {"code": "billing_hard_limit_reached", "type": "invalid_request_error"}, RateLimited, False),
+    (503, {"code": "slow_down", "message": "Slow down"}, Overloaded, True),
+    # Google
+    (
+        400,
+        {
+            "code": 400,
+            "status": "INVALID_ARGUMENT",
+            "message": "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+        },
+        ContextOverflow,
+        False,
+    ),
+    (401, {"code": 401, "status": "UNAUTHENTICATED"}, AuthenticationFailed, False),
+    (429, {"code": 429, "status": "RESOURCE_EXHAUSTED"}, RateLimited, True),
+    (503, {"code": 503, "status": "UNAVAILABLE"}, Overloaded, True),
+    (504, {"code": 504, "status": "DEADLINE_EXCEEDED"}, Overloaded, True),
+    # Others
+    (400, {"code": 400, "type": "exceed_context_size_error"}, ContextOverflow, False),  # llama.cpp
+    (
+        400,
+        {"code": 400, "type": "BadRequestError", "message": "The maximum context length is 8 tokens."},
+        ContextOverflow,
+        False,
+    ),  # vLLM
+    (400, {"message": "The maximum prompt length is 8."}, ContextOverflow, False),  # xAI
+    (400, {"message": "Your request exceeded model token limit: 8"}, ContextOverflow, False),  # Kimi
+    (429, {"type": "exceeded_current_quota_error"}, RateLimited, False),  # Kimi
+    (413, {"code": "rate_limit_exceeded", "type": "tokens"}, RequestRefused, False),  # Groq
+    (402, {"message": "Insufficient Balance"}, RateLimited, False),  # DeepSeek
+    (400, {"message": "the context of this question"}, RequestRefused, False),
+    (429, {"message": "Too many tokens, please wait"}, RateLimited, True),  # Bedrock
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "error", "kind", "transient"), ANSWERS)
+def test_what_vendors_answer(status: int, error: dict[str, Any], kind: type, transient: bool) -> None:
+    setback = FAULTS.of_status(status, {}, json.dumps({"error": error}).encode())
+    assert (type(setback.error), setback.transient) == (kind, transient)
+
+
+@pytest.mark.parametrize(("status", "error", "kind", "transient"), ANSWERS)
+def test_the_same_inside_a_stream(status: int, error: dict[str, Any], kind: type, transient: bool) -> None:
+    if not any(name in error for name in ("code", "type")) or error.get("type") == "tokens":
+        error = {**error, "code": status}  # without a word of its own, or one that means several things
+    setback = FAULTS.of_error({"type": "error", "error": error})
+    assert (type(setback.error), setback.transient) == (kind, transient)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "advice"),
+    [
+        (404, {}, "Check the model's name and the base_url."),
+        (403, {"code": "model_not_found"}, "Check the model's name and the base_url."),
+        (413, {}, "Shorten the prompt or start a new session."),
+        (400, {"code": "context_length_exceeded"}, "Shorten the prompt or start a new session."),
+        (400, {}, "Check the settings."),
+        (403, {"type": "billing_error"}, "Check the account."),
+        (401, {}, "Check the key (LAB_KEY) and what it may use."),
+    ],
+)
+def test_the_sentence_ends_with_what_helps(status: int, error: dict[str, Any], advice: str) -> None:
+    message = FAULTS.of_status(status, {}, json.dumps({"error": error}).encode()).error.message
+    assert message.endswith(advice)
+
+
 @pytest.mark.parametrize(
     ("kind", "transient"),
     [(Fault.UNREACHABLE, True), (Fault.BROKE, True), (Fault.TLS, False), (Fault.UNUSABLE, False)],
@@ -105,3 +212,12 @@ def test_every_sentence_is_one_bounded_line(body: bytes, status: int) -> None:
     assert message.isprintable()
     assert message.endswith(".")
     assert message.startswith("The model server of lab ")
+
+
+def test_a_router_is_not_quoted_where_the_server_behind_it_spoke() -> None:
+    raw = '{"error":{"message":"the model is sleeping","code":503}}'
+    error: dict[str, Any] = {"message": "Provider returned error", "code": 502, "metadata": {"raw": raw}}
+    assert "the model is sleeping" in Faults("lab").of_error({"error": error}).error.message
+    for odd in ("", "no json", "[1]", '{"metadata":{"raw":"{}"}}', "[" * 100_000):
+        error = {"message": "Provider returned error", "metadata": {"raw": odd}}
+        assert "Provider returned error" in Faults("lab").of_error({"error": error}).error.message

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from term2_acp.providers.base import (
+    AssistantSaid,
     AuthenticationFailed,
     ConnectionFailed,
     ContextOverflow,
@@ -21,6 +22,7 @@ from term2_acp.providers.base import (
     Failed,
     Finish,
     Finished,
+    Opaque,
     Overloaded,
     RateLimited,
     Request,
@@ -32,7 +34,7 @@ from term2_acp.providers.base import (
     UsageDelta,
     UserSaid,
 )
-from term2_acp.providers.chat_wire import ChatWire
+from term2_acp.providers.chat.wire import ChatWire
 from term2_acp.providers.http_provider import HttpProvider
 from tests.kit.model_server import (
     USAGE,
@@ -530,3 +532,47 @@ async def test_two_streams_side_by_side_do_not_mix() -> None:
             for text in "abcdefgh":
                 nursery.start_soon(one, text)
         assert seen == {text: {text} for text in "abcdefgh"}
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        '{"error":{"code":"invalid_encrypted_content","message":"It could not be verified."}}',
+        '{"error":{"message":"messages.1.content.0: Invalid `signature` in `thinking` block"}}',
+    ],
+)
+async def test_sealed_thoughts_that_are_not_taken_back_are_left_out(refusal: str) -> None:
+    """A session whose key changed must go on; one that refuses for good is asked once more."""
+    opaque = Opaque("lab", "m", '{"wire":"chat","reasoning_content":"sealed"}')
+    said = [UserSaid("hi"), AssistantSaid("hello", (), opaque), UserSaid("go on")]
+    request = Request("m", "", said)
+    async with lab(status(400, refusal), says("ok")) as (provider, server):
+        async with provider.stream(request) as deltas:
+            assert await read(deltas) == OK
+        assert len(server.calls) == 2
+        assert request.has_opaque
+        assert not request.without_opaque().has_opaque
+    async with lab(status(400, refusal)) as (provider, server):
+        async with provider.stream(request) as deltas:
+            assert isinstance(failure(await read(deltas)), RequestRefused)
+        assert len(server.calls) == 2
+    async with lab(status(400, refusal)) as (provider, server):
+        assert isinstance(failure(await ask(provider)), RequestRefused)
+        assert len(server.calls) == 1
+
+
+async def test_what_is_waited_for_is_told_once_it_is_felt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some seconds of waiting, all tries together, are what a person wonders about."""
+    told: list[str] = []
+    limited = status(429, '{"error":{"message":"slow down"}}', {"retry-after": "0.02"})
+    async with lab(limited, limited, says("ok"), random=lambda: -0.99) as (provider, _server):
+        async with provider.stream(REQUEST, told.append) as deltas:
+            assert await read(deltas) == OK
+    assert told == []
+    monkeypatch.setattr("term2_acp.providers.http_provider.VISIBLE_WAIT_S", 0.03)
+    async with lab(limited, limited, says("ok"), random=lambda: -0.99) as (provider, _server):
+        async with provider.stream(REQUEST, told.append) as deltas:
+            assert await read(deltas) == OK
+    assert len(told) == 1
+    assert told[0].startswith("The model server of lab limits our rate (429): slow down.")
+    assert told[0].endswith("(Asking again in 0 s.)")

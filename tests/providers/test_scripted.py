@@ -28,9 +28,9 @@ from term2_acp.providers.base import (
     UsageDelta,
     UserSaid,
 )
-from term2_acp.providers.script import ScriptError, read_script
-from term2_acp.providers.script_steps import ERRORS
-from term2_acp.providers.scripted import Scripted, open_script
+from term2_acp.providers.scripted.model import Scripted, open_script
+from term2_acp.providers.scripted.script import ScriptError, read_script
+from term2_acp.providers.scripted.steps import ERRORS
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "SCRIPTS.md").read_text("utf-8")
 EXAMPLE = re.findall(r"```toml\n(.*?)```", MANUAL, re.DOTALL)[1]

@@ -1,0 +1,1 @@
+"""What is known of models: settings, servers' own words and a catalog, laid over one another."""

@@ -1,0 +1,1 @@
+"""A model that does everything wrong, by a seed."""

@@ -1,0 +1,1 @@
+"""The Chat Completions wire, and what vendors made of it."""

@@ -1,0 +1,127 @@
+"""Why a name was refused, in one line, with what could have been meant. Pure.
+
+The candidates that are near come first, and there are never more than ``MOST``: a router has 400 models. Each
+is written so that it can be given to ``--model`` as it stands.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from term2_acp.providers.catalog.lists import Listed
+from term2_acp.providers.servers.known import Known
+
+MOST = 8
+# Providers that a refusal names. There are as many presets, and rarely a table more.
+MOST_PROVIDERS = 16
+
+_PATTERN = re.compile(r"[*?\[\]{}\s\x00-\x1f\x7f]")
+# How alike two ids have to be, as difflib counts.
+_NEAR = 0.5
+# Characters of an id that are repeated.
+_MOST_SHOWN = 200
+
+
+def is_pattern(model: str) -> bool:
+    """Whether an id that nobody lists is none: it has white space, or signs with which many are meant."""
+    return _PATTERN.search(model) is not None
+
+
+def unknown_provider(name: str, known: Mapping[str, Known]) -> str:
+    """That no provider has this name."""
+    import difflib  # only for a refusal, here and below
+
+    near = difflib.get_close_matches(name, known, n=3)
+    names = list(dict.fromkeys((*near, *known)))
+    more = ", ..." if len(names) > MOST_PROVIDERS else ""
+    return f"unknown provider {name!r}; there are {', '.join(names[:MOST_PROVIDERS])}{more}"
+
+
+def ambiguous(model: str, found: Iterable[tuple[str, str]]) -> str:
+    """That a name means several things. ``provider/model`` alone need not tell them apart."""
+    ways = [f"--provider {provider} --model {each}" for provider, each in found]
+    return f"model {quoted(model)} is ambiguous; say which: {', '.join(ways[:MOST])}"
+
+
+def several(provider: str, ids: Sequence[str]) -> str:
+    """That no model is named, and the server has several."""
+    return f"no model is set; {provider} has {_listed([f'{provider}/{each}' for each in ids])}"
+
+
+def unknown(model: str, providers: Sequence[tuple[Known, Listed]], others: Sequence[Known] = ()) -> str:
+    """That no provider has this model: the ones that are near, and how to name one that is not listed.
+
+    ``others`` are servers that the catalog describes, and of which the key is missing.
+    """
+    names = [f"{known.name}/{each}" for known, listed in providers for each in listed.ids]
+    near = list(_near(model, names))
+    names = list(dict.fromkeys((*near, *names)))
+    unlisted = [
+        f"{known.name}/MODEL"
+        for known, listed in providers
+        if listed.silence is not None and not known.problem
+    ]
+    shown = _listed(names, unlisted)
+    hints = (_newer(providers), _remembered(providers), _elsewhere(model, others))
+    return "; ".join([f"unknown model {quoted(model)}", f"there are {shown or 'none'}", *filter(None, hints)])
+
+
+def _listed(names: Sequence[str], more: Sequence[str] = ()) -> str:
+    return ", ".join([*names[:MOST], *(["..."] if len(names) > MOST else []), *more[:MOST]])
+
+
+def _near(model: str, names: Sequence[str]) -> Iterator[str]:
+    import difflib
+    from fnmatch import fnmatchcase
+
+    if len(model) > _MOST_SHOWN:
+        return  # nothing is near it, and finding that out takes seconds
+    if any(sign in model for sign in "*?["):
+        for name in names:
+            if fnmatchcase(name, model) or fnmatchcase(name.partition("/")[2], model):
+                yield name
+        return
+    matcher = difflib.SequenceMatcher(b=model.lower())
+    scored: list[tuple[float, str]] = []
+    for name in names:
+        best = _NEAR
+        # A router's ids have the vendor before them, and a person may leave either out.
+        for way in {name, name.partition("/")[2], name.rpartition("/")[2]}:
+            matcher.set_seq1(way.lower())
+            # The first two are quick bounds of the third.
+            if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+                best = max(best, matcher.ratio())
+        if best > _NEAR:
+            scored.append((best, name))
+    yield from (name for _, name in sorted(scored, key=lambda each: -each[0])[:MOST])
+
+
+def quoted(model: str) -> str:
+    """What the person typed, on one line, and not much of it: an argument may have 128 KiB."""
+    return repr(model if len(model) <= _MOST_SHOWN else f"{model[:_MOST_SHOWN]}...")
+
+
+def _remembered(providers: Sequence[tuple[Known, Listed]]) -> str:
+    """How to have a server asked again that was asked not long ago."""
+    file = next((listed.file for _, listed in providers if listed.file is not None), None)
+    return f"what a server said is remembered in {file}, and is asked anew without it" if file else ""
+
+
+def _newer(providers: Sequence[tuple[Known, Listed]]) -> str:
+    """How to use a model that is newer than the catalog."""
+    names = [known.name for known, listed in providers if listed.of_catalog]
+    if not names:
+        return ""
+    where = f"[providers.{names[0]}]" if len(names) == 1 else "its [providers.NAME]"
+    return f"a model that is newer than the catalog can be listed in `models` of {where}"
+
+
+def _elsewhere(model: str, others: Sequence[Known]) -> str:
+    """The servers that would have the model."""
+    from term2_acp.providers.catalog.catalog import catalog_models
+
+    found = [
+        f"{known.name}/{model} with {known.key_source}"
+        for known in others
+        if model in catalog_models(known.catalog or "")
+    ]
+    return f"it would be {' or '.join(found[:2])}" if found else ""

@@ -1,0 +1,73 @@
+"""Where a prompt gets its model from (``ModelSource``): one that is known, or one that is made when asked."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from term2_acp.providers.base import Effort, ModelChoice, ModelSource, Provider
+
+
+async def _nothing(model: str) -> None:
+    del model
+    await trio.lowlevel.checkpoint()
+
+
+class Fixed:
+    """One model, chosen already.
+
+    ``learn`` finds out what is not known of the model before it is asked; it is awaited with every prompt,
+    bounds itself, and raises nothing.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        model: str,
+        effort: Effort = Effort.DEFAULT,
+        *,
+        learn: Callable[[str], Awaitable[None]] = _nothing,
+    ) -> None:
+        self.merge_text = provider.merge_text
+        self._choice = ModelChoice(provider, model, effort)
+        self._learn = learn
+
+    async def choice(self) -> ModelChoice:
+        """See ``ModelSource``."""
+        await self._learn(self._choice.model)
+        return self._choice
+
+    def rest_nowait(self) -> None:
+        """See ``ModelSource``."""
+        self._choice.provider.rest_nowait()
+
+    async def aclose(self) -> None:
+        """See ``ModelSource``."""
+        await self._choice.provider.aclose()
+
+
+class Later:
+    """A source that is made with the first prompt, and not for a session that is only opened."""
+
+    merge_text = True
+
+    def __init__(self, make: Callable[[], ModelSource]) -> None:
+        self._make = make
+        self._source: ModelSource | None = None
+
+    async def choice(self) -> ModelChoice:
+        """See ``ModelSource``."""
+        if self._source is None:
+            self._source = self._make()
+        return await self._source.choice()
+
+    def rest_nowait(self) -> None:
+        """See ``ModelSource``."""
+        if self._source is not None:
+            self._source.rest_nowait()
+
+    async def aclose(self) -> None:
+        """See ``ModelSource``."""
+        if self._source is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._source.aclose()

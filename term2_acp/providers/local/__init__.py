@@ -1,0 +1,1 @@
+"""The embedded model: a child process, and what it is asked."""

@@ -1,0 +1,1 @@
+"""A model that says what its script says."""
