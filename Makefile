@@ -8,7 +8,7 @@ STAMP := $(VENV)/.term2-ready
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types architecture bench build clean
+.PHONY: help setup demo test check lint types architecture bench parsing build clean
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -45,6 +45,9 @@ architecture: setup  ## the import contracts
 
 bench: setup  ## measure against a bare loop, side by side, as ratios
 	@$(RUN) scripts/bench.py
+
+parsing: setup  ## measure how model servers' streams are read, beside the vendors' SDKs
+	@$(RUN) scripts/parsing.py
 
 build: setup  ## build the wheel and the sdist into dist/
 	$(RUN) -m build --no-isolation --outdir dist .

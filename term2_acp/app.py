@@ -14,7 +14,7 @@ time never skips the next: no new requests, turns cancelled and asks denied, the
 answered, sessions closed and the journal flushed, the store closed, standard output drained, the provider
 and its children gone.
 
-Sessions, the store and the provider are imported with the first session, and tools with the first prompt, not
+Sessions and the store are imported with the first session, the provider and tools with the first prompt, not
 at the start: an editor waits for ``initialize`` and for its session, and gets each before it needs the rest.
 """
 
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import define, field, frozen
 
+from term2_acp.acp.v2.capabilities import PROFILES
 from term2_acp.acp.v2.client import V2Client
 from term2_acp.acp.v2.door import Door
 from term2_acp.config import Config, config_path, home_directory, state_directory
@@ -39,7 +40,7 @@ from term2_acp.transport.stdio import open_input, open_output
 from term2_acp.transport.writer import Writer
 
 if TYPE_CHECKING:  # see the module: imported with the first session
-    from term2_acp.providers.resolve import Resolved
+    from term2_acp.providers.choosing.choice import Resolved
     from term2_acp.session.parts import SessionParts, Toolbox
     from term2_acp.session.registry import Registry
     from term2_acp.store import Store
@@ -138,8 +139,7 @@ class Core:
 def build_parts(start: Start) -> "SessionParts":
     """The rooms below a session, as the product has them. Nothing is opened yet."""
     from term2_acp.agent.mind import Mind
-    from term2_acp.providers.resolve import open_provider
-    from term2_acp.providers.source import Fixed
+    from term2_acp.providers.choosing.opening import open_source
     from term2_acp.redact import Redactor
     from term2_acp.session.parts import SessionParts
     from term2_acp.store import Store, ThreadRunner
@@ -152,9 +152,7 @@ def build_parts(start: Start) -> "SessionParts":
     return SessionParts(
         store=Store(state, ThreadRunner()),
         mind=Mind(
-            source=Fixed(
-                open_provider(resolved, start.config.limits.idle_s), resolved.model, resolved.effort
-            ),
+            source=open_source(resolved, idle_s=start.config.limits.idle_s, state=state),
             model_calls=start.config.limits.model_calls,
             redactor=redactor,
         ),
@@ -208,7 +206,7 @@ async def _serve(start: Start) -> int:
             writer.on_broken = ending.set
             await root.start(writer.run)
             core = Core(lambda: build_parts(start), root)
-            door = Door(core)
+            door = Door(core, PROFILES[start.config.acp.profile])
             connection = Connection(Peer(open_input(start.claimed.input), writer, door))
             door.client = V2Client(connection.peer)
             root.start_soon(connection.run)

@@ -15,7 +15,8 @@ from term2_acp import app, log
 from term2_acp.cli.arguments import BadArguments, parse
 from term2_acp.cli.terminal import refuse
 from term2_acp.config import SettingsError, load, state_directory
-from term2_acp.providers.resolve import Unresolved, resolve
+from term2_acp.providers.choosing.choice import Unresolved
+from term2_acp.providers.choosing.resolve import resolve
 from term2_acp.redact import Redactor
 from term2_acp.transport.claim import Claimed
 
@@ -32,7 +33,7 @@ def run(claimed: Claimed, words: Sequence[str], environ: Mapping[str, str]) -> i
         state = state_directory(environ)
     except (BadArguments, SettingsError) as error:
         return refuse(str(error))
-    resolved = resolve(config, environ)
+    resolved = resolve(config, environ, state)
     if isinstance(resolved, Unresolved):
         return refuse(resolved.message)
     # A missing stderr was replaced by the null device when the descriptors were claimed.

@@ -1,8 +1,7 @@
-"""The checks of ``term2 doctor`` that only look: machine, settings, providers, store.
+"""The checks of ``term2 doctor`` that only look: machine, settings, store.
 
-A check asks the code that would do the work: the settings are loaded as a start loads them, and the provider
-is resolved by the same function. Nothing is changed and nothing is left behind. No provider's server is
-asked: there is no network here.
+A check asks the code that would do the work: the settings are loaded as a start loads them. Nothing is
+changed and nothing is left behind. There is no network here.
 """
 
 import os
@@ -17,15 +16,12 @@ import term2_acp
 from term2_acp.cli.health import (
     Level,
     Machine,
-    ProviderHealth,
-    ProvidersHealth,
     SettingsHealth,
     StoreHealth,
 )
-from term2_acp.config import Config, SettingsError, config_path, known_keys, load, state_directory
+from term2_acp.config import Config, SettingsError, config_path, load, state_directory
 from term2_acp.log import log_directory
-from term2_acp.providers.resolve import Resolved, Unresolved, resolve
-from term2_acp.providers.weights import HOW_TO_INSTALL, find_weights
+from term2_acp.providers.servers import known
 from term2_acp.store import StoreError
 
 # Bytes that must be free for conversations to be kept; and for the outputs of one session's commands too.
@@ -48,7 +44,7 @@ def check_machine() -> Machine:
     )
 
 
-# -- settings and providers ------------------------------------------------------------------------
+# -- settings --------------------------------------------------------------------------------------
 
 
 def check_settings(environ: Mapping[str, str]) -> tuple[SettingsHealth, Config | None]:
@@ -65,77 +61,7 @@ def check_settings(environ: Mapping[str, str]) -> tuple[SettingsHealth, Config |
 
 def secrets_of(config: Config | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Every key that is known, also as it is sent: without the white space that came along."""
-    keys = known_keys(config or Config(), environ)
-    return tuple(dict.fromkeys(key for key in (*keys, *(key.strip() for key in keys)) if key))
-
-
-def check_providers(config: Config | None, environ: Mapping[str, str]) -> ProvidersHealth:
-    """Resolve the provider as a start does, and every other that can be named."""
-    if config is None:
-        return ProvidersHealth(Level.UNKNOWN, ("Not looked at: the settings cannot be used.",))
-    names = dict.fromkeys((*config.providers, "openai", "openrouter", "local"))
-    known = tuple(_provider(name, config, environ) for name in names)
-    resolved = resolve(config, environ)
-    if isinstance(resolved, Unresolved):
-        return ProvidersHealth(Level.BROKEN, (resolved.message,), known=known)
-    problem = _problem(resolved)
-    level, problems = (Level.OK, ()) if problem is None else (Level.LESS, (problem,))
-    if resolved.type == "none":
-        return ProvidersHealth(level, problems, known=known)
-    return ProvidersHealth(level, problems, resolved.provider, resolved.model, known)
-
-
-def _provider(name: str, config: Config, environ: Mapping[str, str]) -> ProviderHealth:
-    settings = config.providers.get(name)
-    models = (settings.models if settings is not None else None) or ()
-    named = evolve(config, provider=name, model=None, origins={}, source=None)
-    resolved = resolve(named, environ)
-    if isinstance(resolved, Resolved):
-        models = models or (resolved.model,)
-    else:
-        # Perhaps it only has no model of its own. Any id is taken as written then, and the rest is known.
-        refusal = resolved.message
-        resolved = resolve(evolve(named, model="any"), environ)
-        if isinstance(resolved, Unresolved):
-            kind = settings.type if settings is not None else "none"
-            return ProviderHealth(name, kind, settings is not None, models, problem=refusal)
-    takes_key = resolved.type not in ("local", "scripted")
-    key = (
-        "not needed"
-        if not takes_key
-        else "set"
-        if resolved.key
-        else "missing"
-        if resolved.problem
-        else "none"
-    )
-    return ProviderHealth(
-        name,
-        resolved.type,
-        settings is not None,
-        models,
-        resolved.base_url or None,
-        key,
-        resolved.key_source if key == "set" else None,
-        _problem(resolved),
-    )
-
-
-def _problem(resolved: Resolved) -> str | None:
-    """What a prompt would end with, as far as that can be seen without asking a server."""
-    if resolved.problem is not None:
-        return resolved.problem
-    if resolved.type == "local" and find_weights() is None:
-        return f"The embedded model is not installed. For it, {HOW_TO_INSTALL}."
-    if resolved.type == "scripted":
-        from term2_acp.providers.base import NotUsable
-        from term2_acp.providers.scripted import open_script  # only where there is a script
-
-        try:
-            open_script(resolved.script)
-        except NotUsable as error:
-            return error.message
-    return None
+    return known.secrets_of(config or Config(), environ)
 
 
 # -- the store -------------------------------------------------------------------------------------

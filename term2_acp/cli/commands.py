@@ -29,14 +29,17 @@ _HELP_ACP = f"""\
 Runs the daemon: ACP messages on standard input and output, diagnostics on standard
 error, until standard input ends or SIGINT or SIGTERM comes.
 
-  --provider P   the model's provider: a name from the settings, or openai, openrouter,
-                 local (the embedded smoke-test model)
+  --provider P   the model's provider: a name from the settings, or openai, anthropic,
+                 openrouter, groq, mistral, deepseek, gemini, ollama, lmstudio, llama.cpp,
+                 vllm, local (the embedded smoke-test model)
   --model M      an exact model id, or provider/model
   --effort E     none, minimal, low, medium, high, xhigh or default
 
 Each may also be written --flag=VALUE. A flag wins over the environment (TERM2_PROVIDER,
 TERM2_MODEL, TERM2_EFFORT), the environment over the settings file. Keys come from the
-environment: OPENAI_API_KEY, OPENROUTER_API_KEY, or the variable that `api_key_env` names.
+environment: OPENAI_API_KEY, ANTHROPIC_API_KEY, OPENROUTER_API_KEY, GROQ_API_KEY,
+MISTRAL_API_KEY, DEEPSEEK_API_KEY, GEMINI_API_KEY, or what `api_key_env` names. Without
+any, and without settings, a model server on this machine is looked for.
 
 TERM2_LOG_LEVEL sets what is logged: debug, info, warning (as it comes), error, critical.
 There is no flag that approves by itself or that turns the sandbox off.
@@ -45,23 +48,26 @@ There is no flag that approves by itself or that turns the sandbox off.
 _HELP_DOCTOR = f"""\
 {DOCTOR_USAGE}
 
-Shows what works here: the sandbox layer by layer, ripgrep, the settings, each provider
-(whether its key is set, never the key), and the store. No server is asked, and nothing
-is changed. Colours only on a terminal, and not with NO_COLOR.
+Shows what works here: the sandbox layer by layer, ripgrep, the settings, the model that
+would be used and each provider (whether its key is set, never the key), and the store.
+The server of that model and the usual ports of this machine are asked which models they
+have. Nothing is changed. Colours only on a terminal, and not with NO_COLOR.
 
 Exit status:
   0   everything works
   1   broken: `term2 acp` would refuse to start (settings, provider), or conversations
       cannot be kept (the state directory, the database, a full disk)
   2   it works, with less than it could: no sandbox, so shell and run_code fail, or a
-      weaker one; no ripgrep, so glob and grep fail; no usable provider, so prompts fail;
-      other users can read a key or the state directory; little room on the disk
+      weaker one; no ripgrep, so glob and grep fail; no usable provider, or its server
+      does not answer, so prompts fail; other users can read a key or the state
+      directory; little room on the disk
 
 --json prints one object: `status` (as above) and `level` (ok, less, broken), then
 sandbox, ripgrep, settings, providers, store, each with its own `level` (or unknown) and
 `problems`, and machine. sandbox has `kind`, `layers` (a word: held or not) and `notes`;
-providers has `chosen`, `model` and `known` (each with `key`: set, missing, none, not
-needed); store has `directory`, `database`, `sessions`, `free_bytes`. The names stay.
+providers has `chosen`, `model`, `about` (its limits, whether its server `answers`),
+`local_servers` and `known` (each with `key`: set, missing, none, not needed); store has
+`directory`, `database`, `sessions`, `free_bytes`. The names stay.
 """
 
 _HELP_HELP = "usage: term2 help [COMMAND]\n\nShows what term2 is, or what a command does.\n"

@@ -19,7 +19,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from attrs import evolve
 
@@ -36,6 +36,9 @@ from term2_acp.cli.health import (
 from term2_acp.cli.terminal import DOCTOR_USAGE, complain, one_line, put
 from term2_acp.config import Config
 from term2_acp.redact import Redactor
+
+if TYPE_CHECKING:
+    from term2_acp.providers.choosing.choice import Choice
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +100,7 @@ def _examine(environ: Mapping[str, str]) -> Health:
     import trio  # with the rest a fifth of a second, and not needed to refuse an option
 
     from term2_acp import log
-    from term2_acp.cli import checks
+    from term2_acp.cli import checks, checks_models
 
     stream = sys.stderr or os.fdopen(2, "w", closefd=False)
     level = environ.get("TERM2_LOG_LEVEL", "")
@@ -106,10 +109,12 @@ def _examine(environ: Mapping[str, str]) -> Health:
     settings, config = _contained(partial(checks.check_settings, environ), no_settings)
     secrets = checks.secrets_of(config, environ)
     log.set_up(level, stream, Redactor(secrets))
-    no_providers = ProvidersHealth(Level.BROKEN, (OUR_FAULT,))
-    providers = _contained(partial(checks.check_providers, config, environ), no_providers)
+    no_providers: tuple[ProvidersHealth, Choice | None] = ProvidersHealth(Level.BROKEN, (OUR_FAULT,)), None
+    providers, choice = _contained(partial(checks_models.check_providers, config, environ), no_providers)
     store = _contained(partial(checks.check_store, environ), StoreHealth(Level.BROKEN, (OUR_FAULT,)))
     ripgrep, sandbox = trio.run(_probe, environ, secrets, store.directory)
+    servers = partial(trio.run, checks_models.check_servers, providers, choice)
+    providers = _contained(servers, evolve(providers, level=Level.BROKEN, problems=(OUR_FAULT,)))
     health = Health(sandbox, ripgrep, settings, providers, store, checks.check_machine())
     return without_keys(health, Redactor(secrets))
 

@@ -62,7 +62,8 @@ class SettingsHealth:
 
 @frozen
 class ProviderHealth:
-    """One provider that can be named. ``models`` is empty where any id is taken; the first is the default.
+    """One provider that can be named. ``models`` are those of the settings, else the default one; the first
+    is taken where none is named. Empty where its server has to say.
 
     ``key`` is "set", "missing", "none" (it takes one, and none is named) or "not needed"; None where that was
     not looked at. ``key_source`` is what the key comes from or would. ``problem`` is what a prompt to it
@@ -80,14 +81,45 @@ class ProviderHealth:
 
 
 @frozen
+class LocalServer:
+    """A model server on one of this machine's usual ports, and the models that can be talked to."""
+
+    name: str
+    base_url: str
+    models: tuple[str, ...]
+
+
+@frozen
+class ModelHealth:
+    """What is known of the model of a start without flags.
+
+    ``wire`` is how its server is spoken to. Tokens are those of the longest request and the longest reply.
+    ``answers`` is whether its server did; None where it was not asked.
+    """
+
+    wire: str | None = None
+    key_source: str | None = None
+    context_tokens: int | None = None
+    output_tokens: int | None = None
+    sees_images: bool | None = None
+    priced: bool | None = None
+    answers: bool | None = None
+
+
+@frozen
 class ProvidersHealth:
-    """Whom prompts go to: the provider and model of a start without flags, and all that can be named."""
+    """Whom prompts go to: the provider and model of a start without flags, and all that can be named.
+
+    ``local_servers`` were found on this machine; None where nobody looked.
+    """
 
     level: Level
     problems: tuple[str, ...] = ()
     chosen: str | None = None
     model: str | None = None
     known: tuple[ProviderHealth, ...] = ()
+    about: ModelHealth | None = None
+    local_servers: tuple[LocalServer, ...] | None = None
 
 
 @frozen

@@ -20,6 +20,8 @@ from attrs import frozen
 from term2_acp.cli.health import (
     Health,
     Level,
+    LocalServer,
+    ModelHealth,
     ProviderHealth,
     ProvidersHealth,
     SandboxHealth,
@@ -182,15 +184,42 @@ def _layers(found: SandboxHealth) -> Iterator[Row]:
 
 def _providers(found: ProvidersHealth) -> Section:
     used = None if found.chosen is None else f"{found.chosen}, model {found.model}"
-    rows = [("in use", used), *((provider.name, _provider(provider)) for provider in found.known)]
+    rows = [("in use", used), *_model(found.about)]
+    if found.local_servers is not None:
+        rows.append(("on this machine", "; ".join(map(_server, found.local_servers)) or "no model server"))
+    # A dozen more can be named; a person wants to see those that were set up.
+    own = {each.name for each in found.known if each.configured or each.key in ("set", "not needed")}
+    own.add(found.chosen or "")
+    rows += [(each.name, _provider(each)) for each in found.known if each.name in own]
+    others = ", ".join(each.name for each in found.known if each.name not in own)
+    rows.append(("by name too", others or None))
     return Section("providers", found.level, found.problems, _known(rows))
+
+
+def _model(about: ModelHealth | None) -> Iterator[tuple[str, str | None]]:
+    if about is None:
+        return
+    key = f"with the key of {about.key_source}" if about.key_source is not None else "without a key"
+    yield "asked", f"over {about.wire}, {key}"
+    limits = [f"{about.context_tokens:,} tokens of context"] if about.context_tokens is not None else []
+    if about.output_tokens is not None:
+        limits.append(f"{about.output_tokens:,} of a reply")
+    limits.append("sees images" if about.sees_images else "sees no images")
+    limits.append("priced" if about.priced else "without a known price")
+    yield "limits", "; ".join(limits)
+    if about.answers is not None:
+        yield "its server", "answers" if about.answers else "does not answer"
+
+
+def _server(server: LocalServer) -> str:
+    return f"{server.name} at {server.base_url} ({len(server.models)} models)"
 
 
 def _provider(provider: ProviderHealth) -> str:
     words = [provider.type]
     if provider.configured and provider.base_url is not None:
         words.append(provider.base_url)
-    words.append(", ".join(provider.models) or "any model that is named")
+    words.append(", ".join(provider.models) or "the models of its server")
     if provider.key == "set":
         words.append(f"key set by {provider.key_source}")
     elif provider.key == "none":

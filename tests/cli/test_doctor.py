@@ -25,11 +25,12 @@ import pytest
 import trio
 
 import term2_acp
-from term2_acp.cli import checks, doctor, probes, report
+from term2_acp.cli import checks, checks_models, doctor, probes, report
 from term2_acp.cli.health import (
     Health,
     Level,
     Machine,
+    ModelHealth,
     ProviderHealth,
     ProvidersHealth,
     RipgrepHealth,
@@ -38,6 +39,7 @@ from term2_acp.cli.health import (
     StoreHealth,
 )
 from term2_acp.config import SettingsError, load
+from term2_acp.providers.servers.presets import PRESETS
 from term2_acp.redact import PLACEHOLDER, Redactor
 from term2_acp.sandbox import Layer, Layers, Unavailable
 from term2_acp.store import schema
@@ -169,9 +171,9 @@ def test_a_fresh_home(fresh):
         "key_source": None,
         "problem": None,
     }
-    assert [provider["name"] for provider in found["providers"]["known"]] == [
-        "play", "openai", "openrouter", "local",
-    ]  # fmt: skip
+    assert [provider["name"] for provider in found["providers"]["known"]] == ["play", *PRESETS, "local"]
+    assert found["providers"]["about"] is None
+    assert isinstance(found["providers"]["local_servers"], list)
     store = found["store"]
     assert store["free_bytes"] > 0
     assert store | {"free_bytes": 0} == {
@@ -298,7 +300,10 @@ def test_no_key_is_shown(home, words):
     if words:
         known = {each["name"]: each for each in json.loads(done.stdout)["providers"]["known"]}
         keys = {name: (each["key"], each["key_source"]) for name, each in known.items()}
+        local = {name: ("none", None) for name, preset in PRESETS.items() if not preset.keys}
         assert keys == {
+            **dict.fromkeys(PRESETS, ("missing", None)),
+            **local,
             "filed": ("set", "api_key in [providers.filed]"),
             "named": ("set", "LAB_KEY"),
             "openai": ("set", "OPENAI_API_KEY"),
@@ -582,7 +587,7 @@ models = ["b", "a"]
 type = "openai-compatible"
 base_url = "http://127.0.0.1:9/v1"
 api_key_env = "LAB_KEY"
-[providers.later]
+[providers.claude]
 type = "anthropic"
 models = ["m"]
 [providers.absent]
@@ -594,13 +599,15 @@ api_key = "two"
 """
 
 
+def looked_at(environ):
+    """What is found without asking anybody but where a start would, and what was chosen."""
+    return checks_models.check_providers(load(environ), environ)
+
+
 def test_a_provider_that_refuses_a_start(home):
-    environ = home.environment(TERM2_PROVIDER="nobody")
-    found = checks.check_providers(load(environ), environ)
-    assert (found.level, found.chosen) == (Level.BROKEN, None)
-    assert found.problems == (
-        "TERM2_PROVIDER: unknown provider 'nobody'; there are openai, openrouter, local, play",
-    )
+    found, choice = looked_at(home.environment(TERM2_PROVIDER="nobody"))
+    assert (found.level, found.chosen, choice) == (Level.BROKEN, None, None)
+    assert found.problems[0].startswith("TERM2_PROVIDER: unknown provider 'nobody'; there are play, openai, ")
 
 
 def test_every_provider_that_can_be_named(home, monkeypatch):
@@ -610,11 +617,10 @@ def test_every_provider_that_can_be_named(home, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("socket.socket", no_network)
-    monkeypatch.setattr(checks, "find_weights", lambda: None)
-    environ = home.environment()
-    found = checks.check_providers(load(environ), environ)
+    monkeypatch.setattr(checks_models, "find_weights", lambda: None)
+    found, _choice = looked_at(home.environment())
     server = "http://127.0.0.1:9/v1"
-    assert found.known == (
+    assert found.known[:5] == (
         ProviderHealth("listed", "openai-compatible", True, ("b", "a"), server, "none"),
         ProviderHealth(
             "unlisted",
@@ -625,7 +631,15 @@ def test_every_provider_that_can_be_named(home, monkeypatch):
             "missing",
             problem="Set LAB_KEY to the key of the provider unlisted.",
         ),
-        ProviderHealth("later", "anthropic", True, ("m",), problem=found.known[2].problem),
+        ProviderHealth(
+            "claude",
+            "anthropic",
+            True,
+            ("m",),
+            "https://api.anthropic.com/v1",
+            "missing",
+            problem="Set ANTHROPIC_API_KEY to the key of the provider claude.",
+        ),
         ProviderHealth(
             "absent",
             "scripted",
@@ -639,33 +653,38 @@ def test_every_provider_that_can_be_named(home, monkeypatch):
             "openai",
             "openai",
             True,
-            ("gpt-5",),
+            (PRESETS["openai"].model,),
             "https://api.openai.com/v1",
             "set",
             "api_key in [providers.openai]",
         ),
-        ProviderHealth(
-            "openrouter",
-            "openai-compatible",
-            False,
-            ("openrouter/auto",),
-            "https://openrouter.ai/api/v1",
-            "missing",
-            problem="Set OPENROUTER_API_KEY to the key of the provider openrouter.",
-        ),
-        ProviderHealth(
-            "local",
-            "local",
-            False,
-            ("smollm2-135m-instruct",),
-            None,
-            "not needed",
-            problem=found.known[6].problem,
-        ),
     )
-    assert "not available yet" in found.known[2].problem
-    assert "pip install" in found.known[6].problem
-    assert (found.level, found.chosen, found.model) == (Level.OK, "openai", "gpt-5")
+    known = {each.name: each for each in found.known[5:]}
+    assert [*known] == [*(name for name in PRESETS if name != "openai"), "local"]
+    assert known["openrouter"] == ProviderHealth(
+        "openrouter",
+        "openai-compatible",
+        False,
+        (PRESETS["openrouter"].model,),
+        "https://openrouter.ai/api/v1",
+        "missing",
+        problem="Set OPENROUTER_API_KEY to the key of the provider openrouter.",
+    )
+    assert known["ollama"] == ProviderHealth(
+        "ollama", "openai-compatible", False, (), "http://127.0.0.1:11434/v1", "none"
+    )
+    assert known["local"].models == ("smollm2-135m-instruct",)
+    assert "pip install" in known["local"].problem
+    assert (found.level, found.chosen, found.model) == (Level.OK, "openai", PRESETS["openai"].model)
+    assert found.about == ModelHealth(
+        "Responses",
+        "api_key in [providers.openai]",
+        found.about.context_tokens,
+        128_000,
+        sees_images=True,
+        priced=True,
+    )
+    assert found.about.context_tokens > 128_000
 
 
 @pytest.mark.parametrize(
@@ -678,9 +697,8 @@ def test_every_provider_that_can_be_named(home, monkeypatch):
 )
 def test_a_provider_that_is_named_and_cannot_be_used(home, monkeypatch, name, problem):
     home.play(None, PROVIDERS)
-    monkeypatch.setattr(checks, "find_weights", lambda: None)
-    environ = home.environment(TERM2_PROVIDER=name)
-    found = checks.check_providers(load(environ), environ)
+    monkeypatch.setattr(checks_models, "find_weights", lambda: None)
+    found, _choice = looked_at(home.environment(TERM2_PROVIDER=name))
     assert (found.level, found.chosen) == (Level.LESS, name)
     assert problem in found.problems[0]
 
@@ -875,7 +893,7 @@ def test_a_check_that_crashes_does_not_hide_the_others(home, monkeypatch, caplog
         raise ZeroDivisionError
 
     monkeypatch.setattr(checks, "check_store", crashes)
-    monkeypatch.setattr(checks, "check_providers", crashes)
+    monkeypatch.setattr(checks_models, "check_providers", crashes)
     monkeypatch.setattr(probes, "check_ripgrep", crashes)
     monkeypatch.setattr("term2_acp.sandbox.Sandbox", Told(ZeroDivisionError()))
     monkeypatch.setattr("term2_acp.log.set_up", lambda *_: None)

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from term2_acp.providers.script import read_script
-from term2_acp.providers.scripted import Scripted
+from term2_acp.providers.scripted.model import Scripted
+from term2_acp.providers.scripted.script import read_script
 from term2_acp.sandbox import Sandbox, Unavailable
 from term2_acp.tools import course
 from term2_acp.tools.base import ToolError
