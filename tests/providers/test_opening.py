@@ -18,6 +18,8 @@ from term2_acp.providers.base import (
     Request,
     UserSaid,
 )
+from term2_acp.providers.catalog.describing import describe
+from term2_acp.providers.catalog.efforts import efforts_of
 from term2_acp.providers.chaos.model import Chaos
 from term2_acp.providers.chat.dialects import DIALECTS, PLAIN
 from term2_acp.providers.chat.wire import ChatWire
@@ -263,3 +265,15 @@ async def test_a_found_model_that_does_not_take_the_effort() -> None:
         source = open_source(Resolved(wanted, effort=Effort.HIGH), idle_s=LONG_S, state=None)
         with pytest.raises(NotUsable, match="The model m does not take the effort 'high'"):
             await choice_of(source)
+
+
+async def test_a_model_that_is_newer_than_the_catalog_is_known_by_its_family_and_by_the_settings() -> None:
+    """It is named in a table of its own; its efforts are those of its line, and a wrong one is refused."""
+    newer = ProviderSettings("openai", catalog={"gpt-5.9-new": ModelSettings(context_tokens=500_000)})
+    config = Config(provider="openai", model="gpt-5.9-new", providers={"openai": newer})
+    resolved = resolve(config, {"OPENAI_API_KEY": "sk-0123456789abcdef"}, None)
+    assert isinstance(resolved, Resolved), resolved
+    assert isinstance(resolved.choice, Decided)
+    info = describe(resolved.choice.provider, resolved.choice.model)
+    assert info.context_tokens == 500_000
+    assert info.efforts == efforts_of("openai", "gpt-5.9-new")

@@ -13,7 +13,7 @@ import trio
 
 from term2_acp.config import ModelSettings
 from term2_acp.providers.base import ConnectionFailed, ModelInfo
-from term2_acp.providers.catalog.catalog import catalog_info, overlay
+from term2_acp.providers.catalog.catalog import base_info, catalog_info, overlay
 from term2_acp.providers.servers.cache import ModelsCache
 from term2_acp.providers.servers.facts import ServerFacts
 from term2_acp.providers.servers.known import Known
@@ -34,7 +34,7 @@ def is_described(provider: Known, model: str) -> bool:
 
 def describe(provider: Known, model: str, told: ServerFacts | None = None) -> ModelInfo:
     """What the settings, the server (``told``) and the catalog say, in this order."""
-    return overlay(_of_catalog(provider, model), _of_settings(provider, model), told)
+    return overlay(base_info(provider.catalog, model), _of_settings(provider, model), told)
 
 
 class Described:

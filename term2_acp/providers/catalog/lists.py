@@ -83,7 +83,9 @@ class Lists:
             )
 
             ids = catalog_models(provider.catalog)
-            found = Listed(ids, of_catalog=True) if ids else None
+            # A model that the person describes is one, however new it is.
+            described = tuple(provider.settings.catalog) if provider.settings is not None else ()
+            found = Listed(tuple(dict.fromkeys((*described, *ids))), of_catalog=True) if ids else None
         else:
             found = self._remembered(provider, stale=False)
         if found is None and (provider.problem is not None or not provider.is_server):
