@@ -33,7 +33,11 @@ anything that a person must permit."""
 
 @frozen
 class Environment:
-    """Where the session runs, as the model is told. ``date`` is ISO 8601, the session's first day."""
+    """Where the session runs, as the model is told. ``date`` is ISO 8601, the session's first day.
+
+    Not today's: the system prompt stays the same for the life of a session, or what servers keep of it and
+    seal under it would be lost at midnight.
+    """
 
     cwd: str
     date: str
@@ -45,7 +49,7 @@ def system_prompt(environment: Environment, workspace_words: str | None) -> str:
     where = (
         f"Working directory: {environment.cwd}\n"
         f"Operating system: {environment.system}\n"
-        f"Date: {environment.date}"
+        f"First day of this session: {environment.date}"
     )
     parts = [("identity", IDENTITY), ("tools", TOOL_RULES), ("environment", where)]
     if workspace_words:

@@ -70,6 +70,7 @@ class Session:
     ) -> None:
         self.session_id = record.session_id
         self.cwd = record.cwd
+        self.first_day = record.created_at[:10]
         self.title = record.title
         self.parts = parts
         self.transcript = transcript

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from term2_acp.agent.budget import Repeats
@@ -35,7 +34,7 @@ async def run_turn(session: Session) -> StopReason:
     words = await session.files.read_words("AGENTS.md", WORKSPACE_WORDS)
     if words is not None:
         words = parts.redactor.redact(words)  # a key of one provider is no business of another
-    environment = Environment(session.cwd, datetime.now(UTC).date().isoformat())
+    environment = Environment(session.cwd, session.first_day)
     gate = Gate(
         ground=Ground(session.cwd, parts.home),
         access=session.access,

@@ -1,5 +1,6 @@
 """What the model is given: the system prompt, the tools, and a history that survives cancels and restarts."""
 
+import sqlite3
 from contextlib import asynccontextmanager
 
 from term2_acp.providers.base import AssistantSaid, OnWait, Request, ToolAnswered, UserSaid, wait_silently
@@ -65,6 +66,27 @@ async def test_without_words_of_the_workspace_there_is_no_such_part(tmp_path, au
         _, turn = await daemon.begin("hi")
         await turn.ended()
     assert "agents-md" not in model.requests[0].system
+
+
+async def test_the_system_prompt_is_the_same_for_the_life_of_a_session(tmp_path, autojump_clock):
+    """Also days later: what a server keeps of it, or seals under it, is good for the same words alone."""
+    model = Recording()
+    async with indoors(tmp_path, provider=model) as daemon:
+        session_id, turn = await daemon.begin("hi")
+        await turn.ended()
+    with sqlite3.connect(tmp_path / "state" / "sessions.db") as store:
+        store.execute("UPDATE session SET created_at = '2026-01-02' || substr(created_at, 11)")
+    store.close()
+    async with indoors(tmp_path, provider=model) as daemon:
+        await daemon.editor.initialize()
+        params = {"sessionId": session_id, "cwd": str(daemon.workspace)}
+        await daemon.editor.request("session/resume", params)
+        await daemon.editor.prompt(session_id, "hi")
+        await daemon.editor.prompt(session_id, "hi")
+    systems = [request.system for request in model.requests]
+    assert "First day of this session: 2026-01-02\n" in systems[1] + "\n"
+    assert systems[1] == systems[2]
+    assert model.requests[0].cache_key == model.requests[1].cache_key != ""
 
 
 async def test_a_cancelled_reply_and_call_are_told_live_and_after_a_restart(tmp_path, autojump_clock):
