@@ -19,10 +19,10 @@ Invariants:
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import trio
 
-from term2_acp.agent.calls import OpenCalls
 from term2_acp.agent.ports import Workers
 from term2_acp.agent.transcript import Transcript
 from term2_acp.agent.usage import METERED, Meter
@@ -31,8 +31,6 @@ from term2_acp.domain.content import ContentBlock
 from term2_acp.domain.ids import MessageId, new_message_id
 from term2_acp.domain.permission import Answer, Ask
 from term2_acp.domain.turn import Failure, StopReason
-from term2_acp.permission.broker import Broker, OpenAsk
-from term2_acp.permission.grants import SessionAccess, TurnAnswers
 from term2_acp.session.outbox import Admission, Closed, Outbox
 from term2_acp.session.parts import SessionParts
 from term2_acp.session.ports import Client
@@ -42,7 +40,10 @@ from term2_acp.session.state import Activity
 from term2_acp.session.title import name
 from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn, last_words, run_turn
 from term2_acp.store import SessionRecord
-from term2_acp.workspace import Workspace
+
+if TYPE_CHECKING:  # imported with the first turn
+    from term2_acp.permission.broker import OpenAsk
+    from term2_acp.session.hands import Hands
 
 logger = logging.getLogger(__name__)
 
@@ -75,13 +76,7 @@ class Session:
         self.parts = parts
         self.transcript = transcript
         self.meter = meter
-        self.files = Workspace(
-            record.cwd, home=parts.home, own_paths=parts.own_paths, own_code=parts.own_code
-        )
-        self.access = SessionAccess()
-        self.answers = TurnAnswers()
-        self.broker = Broker(record.session_id, self._post)
-        self.open_calls = OpenCalls()
+        self.hands: Hands | None = None  # made with the first turn
         self.outbox = Outbox(merge_text=parts.mind.source.merge_text)
         self._pump = Pump(record.session_id, self.outbox, parts.store, client)
         self.activity = Activity(lambda event: self.outbox.put_nowait([event]))
@@ -117,8 +112,8 @@ class Session:
                         self._work = None  # what is read from here on is not admitted
                     self.outbox.close_nowait()
         finally:
-            self.broker.close_nowait()
-            self.access.reset()
+            if self.hands is not None:
+                self.hands.end()
             if self._unanswered is not None:
                 self._unanswered(INTERNAL_FAILURE)
             self.outbox.abandon_nowait()
@@ -242,10 +237,8 @@ class Session:
             self.emit_nowait(last_words(self, turn, reason, at_work=at_work))
         except Closed:
             logger.warning("a turn settled after its session was closed")
-        if turn.refused:
-            self.files.forget_reads_nowait()  # what it read is in no history
-        self.answers.settle()
-        self.broker.revise_nowait()
+        if self.hands is not None:
+            self.hands.settle(refused=turn.refused)
         self.activity.end()
         self._turn = None
         turn.settled.set()
@@ -270,8 +263,8 @@ class Session:
             self.transcript.apply(event)
             if type(event) in METERED:
                 self.meter.apply(event)
-            elif type(event) is ev.TerminalUpdate:
-                self.open_calls.see_terminal(event)
+            elif type(event) is ev.TerminalUpdate and self.hands is not None:
+                self.hands.open_calls.see_terminal(event)
 
     async def room(self) -> None:
         """See ``agent.ports.TurnPorts``."""
@@ -294,8 +287,8 @@ class Session:
         """See ``agent.ports.TurnPorts``."""
         self.cancel_nowait()
 
-    def _post(self, open_ask: OpenAsk) -> None:
-        """Put an ask into the line; it goes out when everything before it has."""
+    def post(self, open_ask: "OpenAsk") -> None:
+        """Put an ask of the broker into the line; it goes out when everything before it has."""
 
         def send(ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
             return self._client.ask(redacted(ask, self.parts.redactor), settle)

@@ -87,7 +87,10 @@ def last_words(session: "Session", turn: OpenTurn, reason: StopReason, *, at_wor
     off, the sentence of a failure, and the idle. ``at_work`` is as in ``OpenCalls.settle_all``.
     """
     failure = turn.failure if reason is StopReason.ERROR else None
-    events = session.open_calls.settle_all(None if failure is None else failure.message, at_work=at_work)
+    events: list[ev.Event] = []
+    if session.hands is not None:
+        sentence = None if failure is None else failure.message
+        events += session.hands.open_calls.settle_all(sentence, at_work=at_work)
     update = session.meter.update()
     if update is not None:
         events.append(update)

@@ -12,10 +12,12 @@ from term2_acp.agent.gate import Gate
 from term2_acp.agent.prompt import Environment, system_prompt
 from term2_acp.agent.turn import Turn, chosen
 from term2_acp.domain.turn import StopReason
+from term2_acp.permission.broker import Broker
 from term2_acp.permission.policy import Ground
+from term2_acp.session.hands import Hands
 from term2_acp.store.artifacts import artifacts_of
 from term2_acp.tools.base import ToolContext
-from term2_acp.workspace import FileRefused
+from term2_acp.workspace import FileRefused, Workspace
 
 if TYPE_CHECKING:  # the session builds its turns here, and is what a turn works with
     from term2_acp.session.session import Session
@@ -31,16 +33,17 @@ async def run_turn(session: Session) -> StopReason:
     parts = session.parts
     toolbox = parts.toolbox()
     choice = await chosen(parts.mind)
-    words = await session.files.read_words("AGENTS.md", WORKSPACE_WORDS)
+    hands = _hands_of(session)
+    words = await hands.files.read_words("AGENTS.md", WORKSPACE_WORDS)
     if words is not None:
         words = parts.redactor.redact(words)  # a key of one provider is no business of another
     environment = Environment(session.cwd, session.first_day)
     gate = Gate(
         ground=Ground(session.cwd, parts.home),
-        access=session.access,
-        answers=session.answers,
-        broker=session.broker,
-        files=session.files,
+        access=hands.access,
+        answers=hands.answers,
+        broker=hands.broker,
+        files=hands.files,
         asks_for_edits=choice.provider.asks_for_edits,
     )
     dispatcher = Dispatcher(
@@ -48,14 +51,14 @@ async def run_turn(session: Session) -> StopReason:
         gate=gate,
         tools=toolbox.tools,
         context=ToolContext(
-            files=session.files,
+            files=hands.files,
             publish=lambda event: session.emit([event]),
             sandbox=toolbox.sandbox,
             artifacts=artifacts_of(parts.state, session.session_id),
             fetcher=toolbox.fetcher,
             redactor=parts.redactor,
         ),
-        open_calls=session.open_calls,
+        open_calls=hands.open_calls,
         repeats=Repeats(),
     )
     turn = Turn(
@@ -63,7 +66,7 @@ async def run_turn(session: Session) -> StopReason:
         mind=parts.mind,
         choice=choice,
         cache_key=hashlib.sha256(session.session_id.encode()).hexdigest()[:32],
-        files=lambda: _files_of(session),
+        files=lambda: _files_of(hands.files),
         system=system_prompt(environment, words),
         transcript=session.transcript,
         meter=session.meter,
@@ -73,9 +76,17 @@ async def run_turn(session: Session) -> StopReason:
     return await turn.run()
 
 
-async def _files_of(session: Session) -> Sequence[str]:
+def _hands_of(session: Session) -> Hands:
+    """The session's hands, made with its first turn."""
+    if session.hands is None:
+        parts = session.parts
+        files = Workspace(session.cwd, home=parts.home, own_paths=parts.own_paths, own_code=parts.own_code)
+        session.hands = Hands(files, Broker(session.session_id, session.post))
+    return session.hands
+
+
+async def _files_of(files: Workspace) -> Sequence[str]:
     """The workspace's files by their relative paths; none where they cannot be listed."""
-    files = session.files
     try:
         return (await files.list_files(files.resolve("."), "**/*", LISTED_FILES)).paths
     except FileRefused:

@@ -160,8 +160,8 @@ def check_turn(turn: Turn, reason: str) -> None:
 def check_session(session: Session) -> None:
     """What is left of a turn in a session that waits for the next one."""
     assert not session.running
-    assert len(session.open_calls) == 0
-    assert not session.broker._open
+    assert session.hands is None or len(session.hands.open_calls) == 0
+    assert session.hands is None or not session.hands.broker._open
     assert session._work is not None
     assert not session._work.child_tasks
 

@@ -213,7 +213,7 @@ steps = [{ text = "ok" }]
         really = store.append
         fails_at(store, go)
         call = await daemon.editor.call("session/prompt", {"sessionId": session_id, **GO})
-        await until(lambda: session.files._seen)
+        await until(lambda: session.hands.files._seen)
         go.set()
         with pytest.raises(Refused):
             await call.result()

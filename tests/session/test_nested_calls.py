@@ -345,7 +345,7 @@ async def test_a_program_that_ends_while_its_ask_is_open(tmp_path, autojump_cloc
         assert call["status"] == "failed"
         assert call["rawOutput"]["error"].startswith("The program that made this call ended, or closed")
         assert states(turn) == ["running", "requires_action", "running", "idle"]
-        assert not it.session.broker._open
+        assert it.session.hands is None or not it.session.hands.broker._open
         settled = {e.tool_call_id: e.effect for e in it.of(ev.ToolCallSettled)}
         assert settled[call["toolCallId"]] is Effect.FAILED
         await it.replays_as_shown()
@@ -355,7 +355,7 @@ async def test_a_stale_ask_ends_the_turn(tmp_path, autojump_clock):
     async with nested(tmp_path, nest(probe("a", asks=True)), probe("next")) as it:
         turn = await it.begin()
         await it.editor.next_ask()
-        it.session.broker.revise_nowait()
+        it.session.hands.broker.revise_nowait()
         assert await turn.ended() == "cancelled"
         assert it.ran == []
         assert {call["status"] for call in turn.calls.values()} == {"cancelled"}
@@ -411,8 +411,8 @@ async def swept(it: Nested, k: int, fault: str) -> bool:
     done = [c["rawInput"]["name"] for c in calls if c["status"] == "completed" and "name" in c["rawInput"]]
     assert sorted(daemon.probe.ran + daemon.reading.ran) == sorted(done)
     assert not session.running
-    assert len(session.open_calls) == 0
-    assert not session.broker._open
+    assert session.hands is None or len(session.hands.open_calls) == 0
+    assert session.hands is None or not session.hands.broker._open
     assert session._work is not None
     assert not session._work.child_tasks
     if not session.closing:
@@ -449,5 +449,5 @@ async def test_a_program_that_ends_in_the_moment_of_the_answer(tmp_path, autojum
         done = [name for name in ("a", "b") if name in found and found[name]["status"] == "completed"]
         assert it.ran == [*done, "next"]
         assert ("a" in done) == (seconds < 1.0) or seconds == 1.0
-        assert len(it.session.open_calls) == 0
+        assert it.session.hands is None or len(it.session.hands.open_calls) == 0
         await it.replays_as_shown()
