@@ -106,6 +106,30 @@ class Boom(Exception):
     pass
 
 
+async def test_one_piece_is_bounded() -> None:
+    """A MiB that waits is not handed on, and parsed, in one go: nobody else would be served meanwhile."""
+    data = bytes(range(256)) * 4096
+
+    async def answer(call: Call) -> None:
+        await call.head()
+        await call.send(data)
+        await call.end()
+
+    async with open_model_server(answer) as server:
+        client = HttpClient(server.base_url)
+        async with client.post(server.base_url, {}, b"{}") as exchange:
+            response = await exchange.head()
+            assert isinstance(response, HttpResponse)
+            pieces = []
+            while piece := await response.receive():
+                assert isinstance(piece, bytes)
+                pieces.append(piece)
+                await trio.testing.wait_all_tasks_blocked()
+        assert b"".join(pieces) == data
+        assert max(map(len, pieces)) < 256 * 1024
+        await client.aclose()
+
+
 @pytest.mark.parametrize("way", ["raise", "break", "cancel"])
 async def test_leaving_early_closes_the_connection_without_a_warning(way: str) -> None:
     async with open_model_server(plays(*[chunk(content="x")] * 50, end=False)) as server:
