@@ -3,11 +3,15 @@
 Apart from ``turn``, which imports everything that a turn needs: a session that is only opened does without.
 """
 
+from typing import TYPE_CHECKING
+
 from attrs import define
 
 from term2_acp.domain.turn import Failure
-from term2_acp.providers.base import ModelSource
 from term2_acp.redact import Redactor
+
+if TYPE_CHECKING:  # imported with the first prompt
+    from term2_acp.providers.base import ModelSource
 
 
 class TurnFailed(Exception):
@@ -25,6 +29,6 @@ class Mind:
     ``redactor`` knows the keys that must not leave in what the model says.
     """
 
-    source: ModelSource
+    source: "ModelSource"
     model_calls: int
     redactor: Redactor

@@ -146,7 +146,7 @@ class Turn:
 
     def _reply_ended(self, opaque: str | None) -> list[ev.Event]:
         """The end of a reply that came whole, and the usage that is shown for it."""
-        call, update = self.meter.open_call(), self.meter.update()
+        call, update = self.meter.open_call(), self.meter.update(whole_reply=True)
         ended = ev.ReplyEnded(
             self.choice.provider.name,
             self.choice.model,

@@ -10,23 +10,24 @@ What is honest where something is missing:
 - A call that was cancelled or broke before its provider counted it is among the calls, and in no sum.
 - A counted call without a price, or a whole reply without a count, makes the session's cost unknown, and it
   stays so: what is left would look like the cost and be less. A cost that was told before is withdrawn.
+- A journal can have lost what a call cost, with a damaged row or a disk that was full. The cost goes on from
+  what was told last all the same: it never falls, and one that was withdrawn does not come back.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from term2_acp.domain import events as ev
-from term2_acp.domain.usage import NO_CALLS, PICO, TurnUsage, Usage, both
-from term2_acp.providers.base import ModelInfo, UsageDelta
+from term2_acp.domain.usage import MOST_COST, NO_CALLS, TurnUsage, Usage, both
+
+if TYPE_CHECKING:  # a session that is only opened has a meter, and asks no model
+    from term2_acp.providers.base import ModelInfo, UsageDelta
 
 # The most tokens of one kind that a call is believed to have: a thousand times the largest context there is.
 # Sums of them stay whole numbers in JSON for nine million calls.
 MOST_TOKENS = 1_000_000_000
-
-# The most that one call is believed to cost (pico-USD). Beyond it, somebody counts in something else than
-# dollars or tokens.
-MOST_COST = 10_000 * PICO
 
 
 @frozen
@@ -41,7 +42,7 @@ class Counted:
     context_tokens: int
 
 
-def counted(delta: UsageDelta, info: ModelInfo) -> Counted | None:
+def counted(delta: "UsageDelta", info: "ModelInfo") -> Counted | None:
     """A provider's count, held to what can be, and its price: the server's own word, else the model's prices.
 
     None for a count of nothing at all: every call reads something, and some servers write zeros for
@@ -79,7 +80,7 @@ class Mark:
     """Where a meter stands between two turns."""
 
     cost_pico_usd: int | None
-    told: bool
+    shown: ev.UsageUpdate | None
 
 
 class Meter:
@@ -89,7 +90,7 @@ class Meter:
         self._before: int | None = 0  # the cost of the turns that are over
         self._turn: TurnUsage = NO_CALLS  # the calls of this turn that are over
         self._open: Callable[[], Counted | None] | None = None  # the call that is not over
-        self._told = False  # an update had a cost
+        self._shown: ev.UsageUpdate | None = None  # the last update
 
     # -- of the turn -------------------------------------------------------------------------------
 
@@ -111,18 +112,21 @@ class Meter:
         """What the session cost by now, or None where that is not known."""
         return both(self._before, self._turn_so_far().cost_pico_usd)
 
-    def update(self) -> ev.UsageUpdate | None:
+    def update(self, *, whole_reply: bool = False) -> ev.UsageUpdate | None:
         """What there is to show of the call that is not over; None where its provider did not count it.
 
         No context is said to be smaller than what was in it: the model then holds more than is known of it.
+        Of a whole reply without a count there is one thing to show: that a cost told before holds no longer.
         """
-        call = self.open_call()
+        call, shown = self.open_call(), self._shown
         if call is None:
-            return None
+            if not whole_reply or shown is None or shown.cost_pico_usd is None:
+                return None
+            return ev.UsageUpdate(shown.used, shown.size, cost_withdrawn=True)
         used = call.tokens.input_tokens + call.tokens.output_tokens
         cost = self.cost_pico_usd
-        withdrawn = cost is None and self._told
-        return ev.UsageUpdate(used, max(call.context_tokens, used), cost, withdrawn)
+        told = shown is not None and (shown.cost_pico_usd is not None or shown.cost_withdrawn)
+        return ev.UsageUpdate(used, max(call.context_tokens, used), cost, cost is None and told)
 
     def _turn_so_far(self) -> TurnUsage:
         if self._open is None:
@@ -143,7 +147,7 @@ class Meter:
             else:
                 self._turn = self._turn.counted(event.usage, event.cost_pico_usd)
         elif isinstance(event, ev.UsageUpdate):
-            self._told = self._told or event.cost_pico_usd is not None
+            self._shown = event
         elif isinstance(event, ev.Idle):
             if event.usage is not None:
                 self._turn = event.usage
@@ -154,15 +158,19 @@ class Meter:
     def mark(self) -> Mark:
         """Where the meter stands between two turns, for ``rewind``."""
         self._end_turn()
-        return Mark(self._before, self._told)
+        return Mark(self._before, self._shown)
 
     def rewind(self, mark: Mark) -> None:
         """Forget everything since ``mark``: a prompt that was refused leaves no trace."""
         self._turn, self._open = NO_CALLS, None
-        self._before, self._told = mark.cost_pico_usd, mark.told
+        self._before, self._shown = mark.cost_pico_usd, mark.shown
 
     def _end_turn(self) -> None:
-        self._before = both(self._before, self._turn.cost_pico_usd)
+        cost = both(self._before, self._turn.cost_pico_usd)
+        if cost is not None and self._shown is not None:
+            told = self._shown.cost_pico_usd
+            cost = None if told is None else max(cost, told)
+        self._before = cost
         self._turn, self._open = NO_CALLS, None
 
 

@@ -21,8 +21,8 @@ from term2_acp.providers.choosing.resolve import resolve
 from term2_acp.providers.local.weights import HOW_TO_INSTALL, find_weights
 from term2_acp.providers.servers.asking import Answers, ask_all
 from term2_acp.providers.servers.known import Known, discoverable, known_providers
-from term2_acp.providers.servers.lists import Listing
-from term2_acp.providers.servers.server import NoList
+from term2_acp.providers.servers.listing import Listing
+from term2_acp.providers.servers.model_server import NoList
 
 # Seconds for the server of the model that would be used.
 SERVER_S = 3.0

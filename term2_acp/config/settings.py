@@ -37,6 +37,9 @@ _NEEDED: Mapping[str, str] = {"scripted": "script", "chaos": "seed"}
 
 PROVIDER_TYPES = tuple(_ALLOWED)
 
+MOST_SHOWN = 200
+"""Characters of a value or a name that a diagnosis repeats."""
+
 # It is written before the slash of `provider/model`.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
@@ -58,10 +61,15 @@ class Wrong(ValueError):
         self.what = what
 
 
+def shown(value: str) -> str:
+    """What a person wrote, quoted, and not much of it: an argument may have 128 KiB, a file a megabyte."""
+    return repr(value if len(value) <= MOST_SHOWN else f"{value[:MOST_SHOWN]}...")
+
+
 def one_of(key: str, value: str, choices: tuple[str, ...]) -> str:
     """The value, if it is one of the choices; else ``Wrong`` names them."""
     if value not in choices:
-        raise Wrong(key, f"must be one of {', '.join(choices)}, not {value!r}")
+        raise Wrong(key, f"must be one of {', '.join(choices)}, not {shown(value)}")
     return value
 
 
@@ -70,6 +78,17 @@ def not_blank(key: str, value: str) -> str:
     if not value.strip():
         raise Wrong(key, "must not be empty")
     return value
+
+
+def _has_host(url: str) -> bool:
+    """Whether a URL has a host, and a port that there is: a larger number would be another port's."""
+    from urllib.parse import urlsplit  # where there is an address
+
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _optional_text(_instance: object, attribute: "Attribute[str | None]", value: str | None) -> None:
@@ -86,7 +105,7 @@ def _models(_instance: object, _attribute: object, value: tuple[str, ...] | None
         not_blank("models", model)
     twice = next((model for model in value if value.count(model) > 1), None)
     if twice is not None:
-        raise Wrong("models", f"names {twice!r} twice")
+        raise Wrong("models", f"names {shown(twice)} twice")
 
 
 def _some_tokens(_instance: object, attribute: "Attribute[int | None]", value: int | None) -> None:
@@ -173,6 +192,8 @@ class ProviderSettings:
             raise Wrong(needed, f"is missing; a provider of type {self.type!r} needs it")
         if self.base_url is not None and not _URL.fullmatch(self.base_url):
             raise Wrong("base_url", "must be an http:// or https:// URL without a query")
+        if self.base_url is not None and not _has_host(self.base_url):
+            raise Wrong("base_url", "must have a host, and a port, if any, that is a number up to 65535")
         if self.base_url is not None and _USER.match(self.base_url):
             # It would take the place of the key on the wire, and nothing would know that it is a secret.
             raise Wrong("base_url", "must not hold a user name or a password; api_key_env names the key")
@@ -214,7 +235,8 @@ def _providers(_instance: object, _attribute: object, value: Mapping[str, Provid
     for name, settings in value.items():
         if not _NAME.fullmatch(name):
             raise Wrong(
-                "providers", f"{name!r} cannot be a provider's name; use letters, digits, '.', '_' and '-'"
+                "providers",
+                f"{shown(name)} cannot be a provider's name; use letters, digits, '.', '_' and '-'",
             )
         if settings.type == "openai-compatible" and settings.base_url is None and name not in PRESET_NAMES:
             raise Wrong(

@@ -22,6 +22,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from term2_acp.config.places import SettingsError
 from term2_acp.config.settings import (
+    MOST_SHOWN,
     AcpSettings,
     Config,
     Limits,
@@ -215,7 +216,8 @@ def _unknown(name: str, cls: type) -> str:
 
 def _dotted(key: tuple[str, ...]) -> str:
     """The key as TOML would write it."""
-    return ".".join(part if _BARE_KEY.fullmatch(part) else f'"{_on_one_line(part)}"' for part in key)
+    parts = (part if len(part) <= MOST_SHOWN else f"{part[:MOST_SHOWN]}..." for part in key)
+    return ".".join(part if _BARE_KEY.fullmatch(part) else f'"{_on_one_line(part)}"' for part in parts)
 
 
 def _on_one_line(text: str) -> str:

@@ -21,6 +21,10 @@ PICO = 10**12
 USD_DIGITS = 9
 """Digits behind the point of an amount in USD. Even the cheapest token costs more than the last of them."""
 
+MOST_COST = 10_000 * PICO
+"""The most that one call is believed to cost, in pico-USD. Beyond it, somebody counts in something else than
+dollars or tokens."""
+
 _PICO_PER_LAST_DIGIT = PICO // 10**USD_DIGITS
 
 whole = ge(0)

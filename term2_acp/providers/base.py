@@ -139,7 +139,7 @@ class Provider(Protocol):
 
     ``name`` is its name in the settings. ``merge_text`` is False only where each delta must stay its own
     update (benchmarks). ``asks_for_edits`` makes every edit and every command ask, whatever the mode (the
-    embedded model).
+    embedded model, chaos).
     """
 
     name: str

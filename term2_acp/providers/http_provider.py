@@ -33,7 +33,8 @@ from term2_acp.web.client import HttpClient
 
 _log = logging.getLogger(__name__)
 
-# Seconds of waiting, all tries together, from which on a person is told why nothing comes.
+# Seconds from the first try on, all tries and the waits between them together, from which on a person is told
+# why nothing comes.
 VISIBLE_WAIT_S = 3.0
 
 
@@ -83,7 +84,7 @@ class HttpProvider:
     async def stream(self, request: Request, on_wait: OnWait = wait_silently) -> AsyncIterator[DeltaStream]:
         """See ``Provider``. Entering waits for the first event, through all tries."""
         headers = {**self._headers, **self._wire.headers(self._key, request.model)}
-        tries, waited_s = 0, 0.0
+        tries, asked_at = 0, trio.current_time()
         while True:
             tries += 1
             body = self._wire.body(request, self.describe(request.model), self.name)
@@ -99,6 +100,8 @@ class HttpProvider:
                 _log.warning("asking again without sealed thoughts: %s", setback.error.message)
                 request, tries = request.without_opaque(), tries - 1
                 continue
+            # The time that the tries took is felt too: a host that drops packets takes a quarter of a minute.
+            waited_s = trio.current_time() - asked_at
             verdict = decide(setback, tries, waited_s, self._random, datetime.now(UTC))
             if isinstance(verdict, GiveUp):
                 yield Ended([Failed(verdict.error)])
@@ -107,7 +110,6 @@ class HttpProvider:
             if waited_s + verdict.delay_s >= VISIBLE_WAIT_S:
                 on_wait(_waiting(setback.error, verdict.delay_s))
             await trio.sleep(verdict.delay_s)
-            waited_s += verdict.delay_s
 
     def rest_nowait(self) -> None:
         """See ``Provider``. Idle connections close by themselves."""

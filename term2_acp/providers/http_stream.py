@@ -43,6 +43,7 @@ class HttpStream:
         self._parser = SseParser()
         self._reply = reply
         self._body = bytearray()  # what came before the first event: the words of an error, perhaps
+        self._streams = False  # an event has come, be it an empty one
         self._alive = False  # an event with something in it has come: no second try from here on
         self._deltas: list[Delta] = []
         self._setback: Setback | None = None
@@ -116,6 +117,7 @@ class HttpStream:
 
     def _take_events(self, events: Sequence[SseEvent]) -> bool:
         alive = False
+        self._streams = self._streams or bool(events)
         for event in events:
             if self._ended or self._setback is not None:
                 break
@@ -146,7 +148,7 @@ class HttpStream:
         self._take_events(self._parser.finish())
         if self._ended or self._setback is not None:
             return
-        if self._alive or self._reply.complete or b"data:" in self._body:
+        if self._streams:
             self._close()
         else:
             self._setback = self._faults.of_body(bytes(self._body))

@@ -21,7 +21,10 @@ class ToolSpec:
 
 @frozen
 class Image:
-    """A picture that the person sent. ``data`` is its base64 text, checked when it came in."""
+    """A picture that the person sent, checked when it came in.
+
+    ``mime_type`` is in lower case, and one that every vendor takes. ``data`` is base64.
+    """
 
     mime_type: str
     data: str = field(repr=False)

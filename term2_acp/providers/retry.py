@@ -63,7 +63,7 @@ class GiveUp:
 def decide(
     setback: Setback, tries: int, waited_s: float, random: Callable[[], float], now: datetime
 ) -> TryAgain | GiveUp:
-    """Decide about the try after ``tries`` that failed, ``waited_s`` seconds of waiting among them.
+    """Decide about the try after ``tries`` that failed, ``waited_s`` seconds after the first began.
 
     ``random`` gives numbers in [0, 1); half of a delay is left to it, so that clients which failed
     together do not come back together.

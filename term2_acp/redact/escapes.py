@@ -18,7 +18,7 @@ class EscapedKey:
     def __init__(self, key: str, beginning: str) -> None:
         self._key = key
         self._beginning = beginning
-        # Without one of these in a text the key can only be spelt as it is, and that was looked for before.
+        # Without one of these in a text the key can only be spelt as it is, and that is looked for elsewhere.
         self._marks = ("\\u", *(f"\\{letter}" for letter in _SHORT if letter in key))
 
     def replace_in(self, text: str, placeholder: str) -> str:

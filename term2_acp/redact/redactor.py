@@ -108,12 +108,12 @@ class Redactor:
 
     def redact_whole(self, text: str) -> str:
         """The text with every known key that stands in it whole replaced, spelt with JSON's escapes too."""
+        if "\\" in text:  # what JSON escapes with; first, or the escape of a key's first letter would be left
+            for key in self._escaped:
+                text = key.replace_in(text, PLACEHOLDER)
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, PLACEHOLDER)
-        if "\\" in text:  # what JSON escapes with
-            for key in self._escaped:
-                text = key.replace_in(text, PLACEHOLDER)
         return text
 
     def redact_cut(self, text: str) -> str:
@@ -121,12 +121,12 @@ class Redactor:
 
         Whole keys must be gone already: of two that begin alike, the end of one would be left.
         """
+        if "\\" in text:  # first, as above
+            for key in self._escaped_beginnings:
+                text = key.replace_in(text, PLACEHOLDER)
         for secret, beginning in self._beginnings:
             if beginning in text:
                 text = _without_beginnings(text, secret, beginning)
-        if "\\" in text:
-            for key in self._escaped_beginnings:
-                text = key.replace_in(text, PLACEHOLDER)
         return text
 
     @functools.cached_property

@@ -6,6 +6,8 @@ themselves, so that a new kind of event cannot forget it.
 
 The data of an image is no text: a key that seems to stand in its base64 is chance, and to replace it would
 break the picture. What a picture shows is the person's to know.
+
+A URI stays one: no bracket may stand in its path, so what replaces a key there is escaped.
 """
 
 from collections.abc import Mapping
@@ -15,7 +17,7 @@ from typing import Any
 import attrs
 
 from term2_acp.domain.content import Image
-from term2_acp.redact import Redactor
+from term2_acp.redact import PLACEHOLDER, Redactor
 
 
 def redacted(value: Any, redactor: Redactor) -> Any:
@@ -43,8 +45,11 @@ def _instance(value: Any, redactor: Redactor) -> Any:
         old = getattr(value, attribute.name)
         new = redacted(old, redactor)
         if new is not old and new != old:
+            if attribute.name == "uri":
+                new = new.replace(PLACEHOLDER, _PLACEHOLDER_IN_URI)
             changed[attribute.name] = new
     return attrs.evolve(value, **changed) if changed else value
 
 
 _IMAGE_DATA = attrs.fields(Image).data
+_PLACEHOLDER_IN_URI = PLACEHOLDER.replace("[", "%5B").replace("]", "%5D")

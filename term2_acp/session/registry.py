@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 import trio
 from attrs import define, field
 
-from term2_acp.agent.transcript import Transcript
 from term2_acp.agent.usage import Meter
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import SessionId, new_session_id
@@ -96,7 +95,7 @@ class Registry:
         )
         await self._parts.store.create(record)
         async with self._claimed(record.session_id) as claim:
-            return await self._start(Session(record, self._parts, client, Transcript(), Meter()), claim)
+            return await self._start(Session(record, self._parts, client, Meter()), claim)
 
     async def open(self, session_id: SessionId, cwd: str, client: Client, *, replay: bool) -> None:
         """Open a reserved session, replaying it first if asked; the snapshot of its state comes last.
@@ -126,9 +125,13 @@ class Registry:
                 await self._read(session_id, client)
         else:
             async with self._claimed(session_id) as claim:
+                from term2_acp.agent.transcript import Transcript  # a new session needs none yet
+
                 transcript, meter = Transcript(), Meter()
                 await self._read(session_id, client if replay else None, transcript.apply, meter.apply)
-                await self._start(Session(record, self._parts, client, transcript, meter), claim)
+                session = Session(record, self._parts, client, meter)
+                session.transcript = transcript
+                await self._start(session, claim)
         client.show(session_id, [ev.Idle()])
 
     def close_nowait(self, session_id: SessionId) -> Callable[[], Awaitable[None]] | None:

@@ -16,6 +16,7 @@ Invariants:
   (Cancelling the nursery first would pass through the turn's scope and lose the settling.)
 """
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING
 import trio
 
 from term2_acp.agent.ports import Workers
-from term2_acp.agent.transcript import Transcript
 from term2_acp.agent.usage import METERED, Meter
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import ContentBlock
@@ -42,6 +42,7 @@ from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn, last_words, run_
 from term2_acp.store import SessionRecord
 
 if TYPE_CHECKING:  # imported with the first turn
+    from term2_acp.agent.transcript import Transcript
     from term2_acp.permission.broker import OpenAsk
     from term2_acp.session.hands import Hands
 
@@ -66,15 +67,12 @@ class CloseFailed(Exception):
 class Session:
     """See the module. A session is made idle; ``run`` must be started before a prompt is admitted."""
 
-    def __init__(
-        self, record: SessionRecord, parts: SessionParts, client: Client, transcript: Transcript, meter: Meter
-    ) -> None:
+    def __init__(self, record: SessionRecord, parts: SessionParts, client: Client, meter: Meter) -> None:
         self.session_id = record.session_id
         self.cwd = record.cwd
         self.first_day = record.created_at[:10]
         self.title = record.title
         self.parts = parts
-        self.transcript = transcript
         self.meter = meter
         self.hands: Hands | None = None  # made with the first turn
         self.outbox = Outbox(merge_text=parts.mind.source.merge_text)
@@ -90,6 +88,13 @@ class Session:
         self._life = trio.CancelScope()
         # Refuses the prompt that waits for its response.
         self._unanswered: Callable[[Failure], None] | None = None
+
+    @functools.cached_property
+    def transcript(self) -> "Transcript":
+        """The history that a provider is given. A new one is made, and imported, with the first prompt."""
+        from term2_acp.agent.transcript import Transcript
+
+        return Transcript()
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -117,6 +122,7 @@ class Session:
             if self._unanswered is not None:
                 self._unanswered(INTERNAL_FAILURE)
             self.outbox.abandon_nowait()
+            vars(self).pop("transcript", None)  # a session is a cycle: images would wait for the collector
             self.ended.set()
             self.over.set()
 

@@ -141,6 +141,7 @@ class Peer:
                 if self.ended.is_set():
                     return
                 self._accept(line)
+                del line  # it may be 32 MiB, and the wait for the next one has no end
                 if len(self._replies.unread) >= MAX_UNREAD_REPLIES:
                     await self._replies.read()
             if not data:

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.agent.usage import MOST_COST, MOST_TOKENS, Counted, Meter, counted
+from term2_acp.agent.usage import MOST_TOKENS, Counted, Meter, counted
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import MessageId
 from term2_acp.domain.turn import StopReason
-from term2_acp.domain.usage import PICO, Prices, TurnUsage, Usage
+from term2_acp.domain.usage import MOST_COST, PICO, Prices, TurnUsage, Usage
 from term2_acp.providers.base import ModelInfo, UsageDelta
 
 PRICED = ModelInfo(1000, prices=Prices(3, 15, 1, 4))
@@ -98,7 +98,7 @@ class Live:
         self.meter.begin(lambda: counted(now[-1], info) if now else None)
         now += deltas
         if whole:
-            call, update = self.meter.open_call(), self.meter.update()
+            call, update = self.meter.open_call(), self.meter.update(whole_reply=True)
             self.emit(
                 ev.ReplyEnded("p", "m", None, call and call.tokens, call and call.cost_pico_usd),
                 *([] if update is None else [update]),
@@ -191,6 +191,37 @@ def test_a_cost_that_was_never_known_is_not_withdrawn():
     live.call(UsageDelta(100, 10), info=UNPRICED)
     live.call(UsageDelta(100, 10))
     assert live.shown == [(110, 1000, None, False)] * 2
+
+
+def test_a_cost_is_taken_away_by_the_reply_that_nobody_counted():
+    live = Live()
+    live.prompt()
+    live.call(UsageDelta(100, 10))
+    live.call()
+    assert live.shown == [(110, 1000, 450, False), (110, 1000, None, True)]
+    live.call()
+    assert len(live.shown) == 2, "once is enough"
+    live.call(whole=False)
+    assert live.settle(StopReason.CANCELLED) == TurnUsage(4, 1, Usage(100, 10))
+    assert len(live.shown) == 2
+    again = Live(read(live.journal))
+    again.prompt()
+    again.call()
+    assert again.shown == []
+
+
+@pytest.mark.parametrize("lost", [ev.ReplyEnded, ev.Idle, (ev.ReplyEnded, ev.Idle)])
+def test_what_a_journal_lost_neither_lowers_a_cost_nor_brings_one_back(lost):
+    live = Live()
+    for price in (PRICED, UNPRICED):
+        live.prompt()
+        live.call(UsageDelta(100, 10), info=price)
+        live.call(UsageDelta(200, 20), info=price, whole=False)
+        live.settle(StopReason.CANCELLED)
+        left = Live(read([event for event in live.journal if not isinstance(event, lost)]))
+        left.prompt()
+        left.call(UsageDelta(10, 1))
+        assert left.shown == [(11, 1000, None, True) if price is UNPRICED else (11, 1000, 1395, False)]
 
 
 def test_a_session_from_before_calls_were_counted_has_no_cost():

@@ -146,7 +146,7 @@ async def test_a_server_of_the_settings_with_several_models(tmp_path, ports):
     async with open_model_server(lists("a", "b")) as server:
         found = await examined(home_of(tmp_path, server.base_url))
     assert (found.level, found.chosen) == (Level.LESS, None)
-    assert found.problems == ("No model is set; lab has lab/a, lab/b. Name one as `model` in settings.toml.",)
+    assert found.problems == ("No model is set; lab has a, b. Name one as `model` in settings.toml.",)
 
 
 async def test_the_program_asks_and_says_so(tmp_path):

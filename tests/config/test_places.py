@@ -15,7 +15,7 @@ from term2_acp.config import (
     load,
     state_directory,
 )
-from term2_acp.providers.servers.presets import KEY_VARIABLES
+from term2_acp.providers.servers.presets import PRESETS
 
 HOME = "/home/me"
 
@@ -165,7 +165,7 @@ def test_the_keys_that_we_were_given(tmp_path):
 
 def test_every_variable_that_a_key_may_come_from_holds_one():
     """Also those of providers that nothing names: what we were given must not be shown."""
-    environ = {variable: f"key of {variable}" for variable in KEY_VARIABLES}
+    environ = {name: f"key of {name}" for preset in PRESETS.values() for name in preset.keys}
     assert {"GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"} <= set(
         environ
     )

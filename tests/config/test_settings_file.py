@@ -227,6 +227,14 @@ KNOWN = "unknown key; known here are acp, effort, limits, model, provider, provi
             f"{WHERE}.context_tokens",
             "must be a whole number, not true or false",
         ),
+        *(
+            (
+                PROVIDER.format("openai") + f"base_url = '{url}'",
+                "providers.lab.base_url",
+                "must have a host, and a port, if any, that is a number up to 65535",
+            )
+            for url in ("http://h:99999/v1", "http://h:x/v1", "http://h:0/v1", "http://[::1", "http://:80/v1")
+        ),
         (MODEL + "images = 1", f"{WHERE}.images", "must be true or false, not a whole number"),
         (MODEL + "images = 'yes'", f"{WHERE}.images", "must be true or false, not text"),
         (MODEL + "efforts = 'low'", f"{WHERE}.efforts", "must be a list of texts, not text"),
@@ -370,6 +378,13 @@ def test_prices_are_what_is_written(file):
         Decimal("0.03"),
         0,
     )
+
+
+@pytest.mark.parametrize("line", ["effort = '{}'", "{} = 1", "[providers.'{}!']\ntype = 'local'"])
+def test_what_has_no_end_is_shown_in_part(file, line):
+    with pytest.raises(SettingsError) as caught:
+        file(line.format("x" * 500_000))
+    assert len(str(caught.value)) < 1000
 
 
 def test_an_id_that_needs_quotes_says_so(file):

@@ -92,7 +92,7 @@ async def test_a_start_is_refused_with_what_the_server_has(tmp_path: Path) -> No
         assert f"remembered in {home.state}/models.json" in again
         assert (
             await refused(home, "--provider", "lab")
-            == "--provider: no model is set; lab has lab/qwen3-coder, lab/small"
+            == "--provider: no model is set; lab has qwen3-coder, small"
         )
         assert len(server.calls) == 1
         async with running(home, args=["--model=small"]):

@@ -31,6 +31,7 @@ from term2_acp.providers.base import (
 from term2_acp.providers.chaos import model as chaos
 from term2_acp.providers.chaos.calls import HARMLESS, Arguments, Recipe
 from term2_acp.providers.chaos.model import Chaos
+from term2_acp.providers.scripted import playing
 from term2_acp.providers.scripted.model import Scripted
 from term2_acp.providers.scripted.script import read_script
 from term2_acp.session.session import Session
@@ -223,12 +224,12 @@ async def test_whatever_a_model_does(tmp_path: Path, autojump_clock: object, see
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real clock, since files are read in threads; but chaos waits a hundredth of its waits."""
-    slow = chaos._wait
+    slow = playing._wait
 
     async def wait(what: object) -> None:
-        await slow(chaos.Wait(what.seconds / 100) if isinstance(what, chaos.Wait) else what)
+        await slow(playing.Wait(what.seconds / 100) if isinstance(what, playing.Wait) else what)
 
-    monkeypatch.setattr(chaos, "_wait", wait)
+    monkeypatch.setattr(playing, "_wait", wait)
     monkeypatch.setattr(chaos, "waits_before", lambda draw: ())
     monkeypatch.setattr(f"{__name__}.PATIENCE_S", 0.5)
 

@@ -14,8 +14,8 @@ from term2_acp.providers.anthropic.blocks import MAX_BLOCKS
 from term2_acp.providers.anthropic.opaque import HiddenThought, Thought, places_of
 from term2_acp.providers.anthropic.reply import AnthropicReply
 from term2_acp.providers.base import Finish, Finished, TextDelta, ThoughtDelta, ToolCallDelta, UsageDelta
-from term2_acp.providers.chat.calls import MAX_ARGUMENTS, MAX_CALLS
 from term2_acp.providers.wire import Broken, ServerError
+from term2_acp.providers.wire_values import MAX_ARGUMENTS, MAX_CALLS
 from term2_acp.web.sse import SseParser
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wires"
@@ -163,6 +163,26 @@ def test_stop_reasons(reason: str, finish: Finish) -> None:
     assert gather(*text(0, "hi"), *end(reason)) == [TextDelta("hi"), Finished(finish)]
 
 
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        (("tool_use", "max_tokens"), [Finished(Finish.LENGTH)]),
+        (("max_tokens", "tool_use"), [Finished(Finish.LENGTH)]),
+        (("end_turn", "refusal"), [Finished(Finish.REFUSAL)]),
+        (("refusal", "end_turn"), [Finished(Finish.REFUSAL)]),
+        (("tool_use", "bogus"), Broken("ended its answer with the unknown reason 'bogus'")),
+    ],
+)
+def test_no_reason_takes_back_a_worse_one(reasons: tuple[str, str], expected: Any) -> None:
+    ends = [{"type": "message_delta", "delta": {"stop_reason": reason}} for reason in reasons]
+    assert gather(*call(0, "{}"), *ends, {"type": "message_stop"}) == expected
+
+
+def test_a_stop_that_is_said_again_is_no_sign_of_life() -> None:
+    reply, said = AnthropicReply(), b'{"type":"message_delta","delta":{"stop_reason":"end_turn"}}'
+    assert [reply.feed("message_delta", said) for _ in range(3)] == [[], None, None]
+
+
 @pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "refusal"])
 def test_a_reply_that_was_cut_or_refused_drops_its_calls(reason: str) -> None:
     gathered = gather(*text(0, "hi"), *call(1, '{"x": 1}'), *end(reason))
@@ -221,8 +241,8 @@ def test_parts_that_do_not_fit_together_break_the_reply(events: list[Any]) -> No
         (call(0, ""), "{}"),
         (call(0, '{"x": 1}'), '{"x": 1}'),
         (call(0, *'{"x": "ü"}'), '{"x": "ü"}'),
-        (call(0, whole={"x": [1, "ü"]}), '{"x": [1, "ü"]}'),
-        (call(0, "", whole={"x": 1}), '{"x": 1}'),
+        (call(0, whole={"x": [1, "ü"]}), '{"x":[1,"ü"]}'),
+        (call(0, "", whole={"x": 1}), '{"x":1}'),
         (call(0, '{"x": 2}', whole={"x": 1}), '{"x": 2}'),
         (call(0, '{"x":'), '{"x":'),  # the model is told that it does not parse
     ],

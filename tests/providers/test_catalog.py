@@ -318,7 +318,7 @@ def test_a_variant_has_the_facts_of_its_model_and_not_the_price(write: Write) ->
 
 # -- damage ----------------------------------------------------------------------------------------
 
-WHOLE = gzip.compress(json.dumps(openai(m=entry())).encode())
+WHOLE = gzip.compress(json.dumps(openai(m=entry())).encode(), mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -328,14 +328,14 @@ WHOLE = gzip.compress(json.dumps(openai(m=entry())).encode())
         b"no archive",
         WHOLE[:-9],
         WHOLE[:20] + b"\xff\xff\xff" + WHOLE[23:],
-        gzip.compress(b""),
-        gzip.compress(b"{"),
-        gzip.compress(b'{"openai": {"models": {"m": NaN}}}'),
-        gzip.compress(b"[" * 200_000),
-        gzip.compress(b"[]"),
-        gzip.compress(b'{"openai": []}'),
-        gzip.compress(b'{"openai": {"models": []}}'),
-        gzip.compress(b'{"\xff": {}}'),
+        gzip.compress(b"", mtime=0),
+        gzip.compress(b"{", mtime=0),
+        gzip.compress(b'{"openai": {"models": {"m": NaN}}}', mtime=0),
+        gzip.compress(b"[" * 200_000, mtime=0),
+        gzip.compress(b"[]", mtime=0),
+        gzip.compress(b'{"openai": []}', mtime=0),
+        gzip.compress(b'{"openai": {"models": []}}', mtime=0),
+        gzip.compress(b'{"\xff": {}}', mtime=0),
     ],
 )
 def test_a_damaged_file_is_an_empty_catalog_and_one_warning(

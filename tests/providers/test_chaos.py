@@ -31,7 +31,8 @@ from term2_acp.providers.base import (
 from term2_acp.providers.chaos.calls import HARMLESS
 from term2_acp.providers.chaos.model import Chaos, fault_of_history
 from term2_acp.providers.chaos.reply import reply
-from term2_acp.providers.scripted.steps import ERRORS, Hang, Wait
+from term2_acp.providers.scripted.playing import Hang, Wait
+from term2_acp.providers.scripted.steps import ERRORS
 from term2_acp.providers.text import is_well_formed
 from term2_acp.tools.base import ToolError
 from term2_acp.tools.registry import TOOLS, decode, schema_of

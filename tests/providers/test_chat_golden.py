@@ -266,7 +266,7 @@ def histories(draw: st.DrawFn) -> Sequence[Message]:
     messages: list[Message] = []
     for _ in range(draw(st.integers(0, 6))):
         if draw(st.booleans()):
-            images = draw(st.lists(st.sampled_from([PNG, SVG, Image("IMAGE/JPG", "/9j/")]), max_size=2))
+            images = draw(st.lists(st.sampled_from([PNG, SVG, Image("image/jpeg", "/9j/")]), max_size=2))
             messages.append(UserSaid(draw(words), tuple(images)))
             continue
         calls = tuple(

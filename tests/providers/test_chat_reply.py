@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from term2_acp.providers.base import Finish, Finished, TextDelta, ThoughtDelta, ToolCallDelta, UsageDelta
-from term2_acp.providers.chat.calls import MAX_ARGUMENTS, MAX_CALLS, CallGatherer
+from term2_acp.providers.chat.calls import CallGatherer
 from term2_acp.providers.chat.dialects import DIALECTS, PLAIN, Dialect
 from term2_acp.providers.chat.reply import ChatReply
 from term2_acp.providers.wire import Broken, ServerError
+from term2_acp.providers.wire_values import MAX_ARGUMENTS, MAX_CALLS
 from tests.kit.model_server import USAGE, call_piece, chunk
 
 
@@ -310,6 +311,28 @@ def test_a_cut_or_refused_reply_has_no_calls(finish: str) -> None:
     assert outcome in ([Finished(Finish.LENGTH)], [Finished(Finish.REFUSAL)])
 
 
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        (("length", "stop"), [Finished(Finish.LENGTH)]),
+        (("length", "tool_calls"), [Finished(Finish.LENGTH)]),
+        (("tool_calls", "length"), [Finished(Finish.LENGTH)]),
+        (("content_filter", "stop"), [Finished(Finish.REFUSAL)]),
+        (("error", "stop"), Broken("failed in the middle of its answer")),
+        (("null", "stop"), [ToolCallDelta("a", "f", "{}"), Finished(Finish.TOOL_CALLS)]),
+    ],
+)
+def test_no_reason_takes_back_a_worse_one(reasons: tuple[str, str], expected: Any) -> None:
+    call = chunk(tool_calls=[call_piece(0, id="a", name="f", arguments="{}")])
+    assert gather(call, *map(chunk, reasons)) == expected
+
+
+def test_a_stop_that_is_said_again_is_no_sign_of_life() -> None:
+    reply = ChatReply()
+    again = [reply.feed("message", json.dumps(chunk("stop")).encode()) for _ in range(3)]
+    assert again == [[], None, None]
+
+
 def test_a_refusal_is_shown_and_is_one() -> None:
     assert gather(chunk(refusal="I will not."), chunk("stop")) == [
         TextDelta("I will not."),
@@ -552,6 +575,21 @@ def test_calls_are_bounded_in_number_and_size() -> None:
     assert tools(*[call_piece(0, id="a", name="f", arguments=large)] * 3) == Broken(
         "sent tool calls that are too large"
     )
+
+
+@pytest.mark.parametrize("space", ["", " \n"])
+@pytest.mark.parametrize("cut", range(1, 24))
+def test_a_call_is_whole_where_its_object_ends_and_nowhere_before(cut: int, space: str) -> None:
+    arguments = '{"x": ["\\\\", "}\\"}", {}]}'
+    assert cut < len(arguments)
+    pieces = [
+        call_piece(None, name="f", arguments=arguments[:cut]),
+        call_piece(None, arguments=arguments[cut:]),
+        call_piece(None, arguments=space),
+        call_piece(None, name="f", arguments="{}"),
+    ]
+    (first, second, _) = tools(*pieces)
+    assert (first.arguments, second.arguments) == (arguments + space, "{}")
 
 
 def test_arguments_in_very_many_pieces_cost_linear_time() -> None:

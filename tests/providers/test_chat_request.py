@@ -24,8 +24,9 @@ from term2_acp.providers.base import (
     unseen,
 )
 from term2_acp.providers.chat.dialects import DIALECTS, PLAIN, Dialect
-from term2_acp.providers.chat.request import CUT_NOTE, MAX_OUTPUT_TOKENS, chat_request
+from term2_acp.providers.chat.request import MAX_OUTPUT_TOKENS, chat_request
 from term2_acp.providers.chat.request import chat_messages as _chat_messages
+from term2_acp.providers.wire_words import CUT_NOTE
 
 SEES = ModelInfo(sees_images=True)
 PNG = Image("image/png", "iVBORw0KGgo=")
@@ -185,7 +186,7 @@ PART = image_part("data:image/png;base64,iVBORw0KGgo=")
 
 
 def test_images_stand_behind_the_words_they_came_with() -> None:
-    said = [UserSaid("What is this?", (PNG, Image("IMAGE/JPG", "/9j/")))]
+    said = [UserSaid("What is this?", (PNG, Image("image/jpeg", "/9j/")))]
     (message,) = chat_messages("", said)
     jpeg = image_part("data:image/jpeg;base64,/9j/")
     assert message["content"] == [{"type": "text", "text": "What is this?"}, PART, jpeg]

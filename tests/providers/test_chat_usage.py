@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from term2_acp.providers.base import UsageDelta
-from term2_acp.providers.chat.usage import MAX_TOKENS, usage_of
+from term2_acp.providers.chat.usage import usage_of
+from term2_acp.providers.wire_values import MAX_TOKENS
 
 
 def told(sent: Any, made: Any, total: Any = None, **rest: Any) -> dict[str, Any]:

@@ -187,7 +187,7 @@ async def test_a_server_that_was_named_must_have_one_suitable_model() -> None:
         assert await found(looks([preset_at("vllm", one.base_url)], any_model=False)) == ("vllm", "m")
     async with open_model_server(lists("a", "b")) as several:
         assert await refused(looks([preset_at("vllm", several.base_url)], any_model=False)) == (
-            "No model is set; vllm has vllm/a, vllm/b. Name one as `model` in settings.toml."
+            "No model is set; vllm has a, b. Name one as `model` in settings.toml."
         )
     async with open_model_server(lists("embed-x")) as none:
         assert "has no model that can be talked to" in await refused(

@@ -264,6 +264,11 @@ async def test_an_overload_behind_text_is_not_tried_again() -> None:
     [
         (body(b"<html><title>Welcome</title>\n<p>hi", "text/html"), StreamBroke, "Welcome"),
         (
+            body(b"<title>Log in</title>\n<img src='data:image/png;base64,AA'>", "text/html"),
+            StreamBroke,
+            "something else than a stream: Log in",
+        ),
+        (
             body(b'{"error": {"message": "no such model", "code": 404}}', "application/json"),
             RequestRefused,
             "no such",
@@ -280,6 +285,7 @@ async def test_an_overload_behind_text_is_not_tried_again() -> None:
     ],
     ids=[
         "HTML",
+        "HTML with a picture inside",
         "JSON",
         "JSON said to be a stream",
         "a reply that is no stream",
@@ -562,17 +568,24 @@ async def test_sealed_thoughts_that_are_not_taken_back_are_left_out(refusal: str
 
 
 async def test_what_is_waited_for_is_told_once_it_is_felt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some seconds of waiting, all tries together, are what a person wonders about."""
+    """Some seconds, all tries and the waits between them together, are what a person wonders about."""
     told: list[str] = []
-    limited = status(429, '{"error":{"message":"slow down"}}', {"retry-after": "0.02"})
+    limited = status(429, '{"error":{"message":"slow down"}}', {"retry-after": "0.3"})
+
+    async def slow(call: Call) -> None:
+        await trio.sleep(0.3)
+        await status(429, '{"error":{"message":"slow down"}}')(call)
+
     async with lab(limited, limited, says("ok"), random=lambda: -0.99) as (provider, _server):
         async with provider.stream(REQUEST, told.append) as deltas:
             assert await read(deltas) == OK
     assert told == []
-    monkeypatch.setattr("term2_acp.providers.http_provider.VISIBLE_WAIT_S", 0.03)
-    async with lab(limited, limited, says("ok"), random=lambda: -0.99) as (provider, _server):
-        async with provider.stream(REQUEST, told.append) as deltas:
-            assert await read(deltas) == OK
-    assert len(told) == 1
-    assert told[0].startswith("The model server of lab limits our rate (429): slow down.")
-    assert told[0].endswith("(Asking again in 0 s.)")
+    monkeypatch.setattr("term2_acp.providers.http_provider.VISIBLE_WAIT_S", 0.3)
+    for answer in (limited, slow):
+        told.clear()
+        async with lab(answer, says("ok"), random=lambda: -0.99) as (provider, _server):
+            async with provider.stream(REQUEST, told.append) as deltas:
+                assert await read(deltas) == OK
+        assert len(told) == 1
+        assert told[0].startswith("The model server of lab limits our rate (429): slow down.")
+        assert told[0].endswith("(Asking again in 0 s.)")

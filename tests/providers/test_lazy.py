@@ -54,7 +54,7 @@ NOT_AT_THE_START = {
             "catalog.catalog",
             "catalog.describing",
             "catalog.file",
-            "servers.lists",
+            "servers.listing",
             "choosing.opening",
         )
     ),

@@ -1,13 +1,13 @@
 """What the embedded model may choose from: each way to say each kind of work gives its whole call, paths are
 of real files, commands and texts are copied, and where no work is meant nothing is offered."""
 
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.providers.chat.request import encode
 from term2_acp.providers.local.choices import (
     CREATE,
     EDIT,
@@ -21,6 +21,7 @@ from term2_acp.providers.local.choices import (
     mentioned_files,
     unlisted_files,
 )
+from term2_acp.providers.wire_words import encode
 from term2_acp.tools.arguments import decode
 from term2_acp.tools.registry import TOOLS
 
@@ -70,6 +71,11 @@ def test_words_that_are_files(text: str, files: tuple[str, ...]) -> None:
         ("Don't run rm -rf build.", []),
         ("Please never read notes.txt", []),
         ("Run the tests", []),
+        ("I had to run rm -rf build yesterday.", []),
+        ("Will it run on Windows?", []),
+        ("They execute make test every night.", []),
+        ("Run on the spot", []),
+        ("can you please " * 40 + "x notes.txt", ["cat notes.txt"]),
     ],
 )
 def test_lines(text: str, lines: list[str]) -> None:
@@ -81,6 +87,10 @@ def test_lines(text: str, lines: list[str]) -> None:
     [
         ("Run make test", "make test"),
         ("Can you run make build?", "make build"),
+        ("Hi! Run make build", "make build"),
+        ("Read notes.txt\n  and run make build", "make build"),
+        ("Let's run make build", "make build"),
+        ("I want you to run make build", "make build"),
         ("Please run `git log -1 | cat` and tell me what it says.", "git log -1 | cat"),
         ('execute "echo hi."', "echo hi."),
         ("run pytest -q, then read notes.txt", "pytest -q"),
@@ -116,6 +126,26 @@ def test_tools_that_there_are_not_are_not_offered() -> None:
     assert choices("Run make and read notes.txt", FILES, {READ}) == (
         Choice("cat notes.txt", READ, {"path": "notes.txt"}),
     )
+
+
+@pytest.mark.parametrize("piece", ["run x ", "a.b ", "\n", '"a" ', "can you please ", "list notes.txt "])
+def test_a_long_prompt_offers_nothing_and_takes_no_time(piece: str) -> None:
+    """What is that long carries a text with it; and all sessions wait while it is read apart."""
+    began = time.process_time()
+    for text in (piece * 100_000, f"Read notes.txt {piece * 100_000}"):
+        assert choices(text, FILES, ALL) == ()
+        assert mentioned_files(text) == ()
+    within = f"{piece * 4000}"[:3980]
+    choices(f"Read {within}", FILES, ALL)
+    is_order(f"{within} notes.txt")
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\0b", "a\ud800b", "a\tb", "deep/" * 60, "é" * 150])
+def test_a_name_that_cannot_be_written_as_a_line_is_not_offered(name: str) -> None:
+    """Found by its last part, a path can have anything before that in it."""
+    assert choices("Read x.txt", [f"{name}/x.txt"], ALL) == ()
+    assert choices("Read the readme", [f"README.{name}"], ALL) == ()
 
 
 def test_files_that_are_not_there() -> None:

@@ -133,6 +133,24 @@ def test_the_last_prompt_is_asked_whatever_came_before_it(earlier: str) -> None:
     assert messages[-1]["content"].endswith("What is two and two?")
 
 
+def test_little_of_what_came_before_is_told_again() -> None:
+    """It would be read anew each turn, at a hundred tokens a second."""
+    said = [
+        turn for _ in range(20) for turn in (UserSaid("Tell me of it. " * 9), AssistantSaid("It is. " * 20))
+    ]
+    messages = asked(step(*said, UserSaid("What is two and two?")))["messages"]
+    assert [m["role"] for m in messages] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert sum(len(m["content"]) for m in messages) < 800
+
+
+def test_a_line_is_chosen_with_the_blanks_at_its_end() -> None:
+    looked = step(UserSaid('Where is "two " in this?'))
+    assert isinstance(looked, Choose)
+    choice = chosen("find two ", looked.choices)
+    assert choice is not None
+    assert choice.arguments["pattern"] == "two "
+
+
 def asked(what: Choose | Call | Answer) -> dict[str, Any]:
     assert not isinstance(what, Call)
     return what.body

@@ -18,7 +18,7 @@ from term2_acp.providers.servers.cache import (
     ModelsCache,
 )
 from term2_acp.providers.servers.facts import ServerFacts
-from term2_acp.providers.servers.lists import Listing, ServerModel
+from term2_acp.providers.servers.listing import Listing, ServerModel
 
 URL = "http://127.0.0.1:8080/v1"
 FACTS = ServerFacts(32_768, 4096, True, Prices(3_000_000, 15_000_000, 300_000, None))
@@ -87,12 +87,17 @@ def test_a_damaged_file_is_an_absent_one(tmp_path: Path, content: bytes) -> None
 
 
 def test_facts_that_cannot_be_are_no_facts(tmp_path: Path) -> None:
-    row = '{"id": "m", "context": -1, "output": 0, "prices": [-1, 2, null, null]}'
-    content = f'{{"version": 1, "servers": {{"{URL}": {{"asked": 1, "models": [{row}]}}}}}}'
+    rows = (
+        '{"id": "m", "context": -1, "output": 0, "prices": [-1, 2, null, null]}',
+        '{"id": "dear", "prices": [1, 1000000000001, null, null]}',
+        '{"id": "two\\nlines"}',
+        f'{{"id": "{"x" * 10_000}"}}',
+    )
+    content = f'{{"version": 1, "servers": {{"{URL}": {{"asked": 1, "models": [{",".join(rows)}]}}}}}}'
     (tmp_path / FILE).write_text(content)
     kept = ModelsCache(str(tmp_path)).listing(URL, local=True)
     assert kept is not None
-    assert kept.listing == Listing((ServerModel("m"),))
+    assert kept.listing == Listing((ServerModel("m"), ServerModel("dear")))
 
 
 def test_what_is_not_a_file_holds_nobody_up(tmp_path: Path) -> None:
@@ -101,6 +106,13 @@ def test_what_is_not_a_file_holds_nobody_up(tmp_path: Path) -> None:
     assert cache.listing(URL, local=True) is None
     cache.keep(URL, LISTING)
     assert cache.listing(URL, local=True) is not None
+    # Nor does one that somebody else holds open.
+    held = tmp_path / "held"
+    held.mkdir()
+    os.mkfifo(held / FILE)
+    end = os.open(held / FILE, os.O_RDWR)
+    assert ModelsCache(str(held)).listing(URL, local=True) is None
+    os.close(end)
     other = tmp_path / "other"
     other.mkdir()
     (other / FILE).symlink_to(tmp_path / FILE)
@@ -127,6 +139,16 @@ def test_a_directory_that_cannot_be_written_to_is_no_fault(tmp_path: Path) -> No
     cache = ModelsCache(str(tmp_path / "file" / "state"))
     cache.keep(URL, LISTING)
     assert cache.listing(URL, local=True) is None
+
+
+def test_a_folder_in_its_place_costs_no_descriptor_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    cache = ModelsCache(str(tmp_path))
+    before = os.listdir("/proc/self/fd")
+    assert cache.listing(URL, local=True) is None
+    cache.keep(URL, LISTING)
+    assert os.listdir("/proc/self/fd") == before
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
 def test_a_name_that_was_left_behind_is_taken_over(tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ async def test_a_found_model_that_does_not_take_the_effort() -> None:
             await choice_of(source)
 
 
-async def test_a_model_that_is_newer_than_the_catalog_is_known_by_its_family_and_by_the_settings() -> None:
+def test_a_model_that_is_newer_than_the_catalog_is_known_by_its_family_and_by_the_settings() -> None:
     """It is named in a table of its own; its efforts are those of its line, and a wrong one is refused."""
     newer = ProviderSettings("openai", catalog={"gpt-5.9-new": ModelSettings(context_tokens=500_000)})
     config = Config(provider="openai", model="gpt-5.9-new", providers={"openai": newer})

@@ -11,7 +11,6 @@ from term2_acp.providers.servers.presets import (
     BY_KEY_FIRST,
     BY_KEY_LAST,
     CHAT,
-    KEY_VARIABLES,
     MESSAGES,
     PRESETS,
     RESPONSES,
@@ -27,7 +26,7 @@ def test_it_names_whom_the_settings_and_the_dialects_name() -> None:
     assert set(PRESETS) == PRESET_NAMES
     assert {name for name, preset in PRESETS.items() if preset.type == CHAT} <= set(DIALECTS)
     # Whatever is in a variable that a preset reads is a secret.
-    keys = {variable: f"key of {variable}" for variable in KEY_VARIABLES}
+    keys = {variable: f"key of {variable}" for preset in HOSTED for variable in preset.keys}
     assert set(known_keys(Config(), keys)) == set(keys.values())
 
 
@@ -102,6 +101,7 @@ def test_where_a_table_without_an_address_is(name: str, kind: str, url: str) -> 
         ("http://[::1]:8080/v1", "::1"),
         ("https://api.openai.com/v1", "api.openai.com"),
         ("https://api.openai.com", "api.openai.com"),
+        ("HTTP://LocalHost:8080/v1", "localhost"),
         ("nothing", ""),
     ],
 )

@@ -18,9 +18,9 @@ from term2_acp.providers.choosing.resolve import NOTHING_USABLE, resolve
 from term2_acp.providers.local.weights import MODEL_ID as LOCAL_MODEL
 from term2_acp.providers.servers.cache import LOCAL_S, ModelsCache
 from term2_acp.providers.servers.known import Known
-from term2_acp.providers.servers.lists import Listing, ServerModel
+from term2_acp.providers.servers.listing import Listing, ServerModel
+from term2_acp.providers.servers.model_server import NoList
 from term2_acp.providers.servers.presets import PRESETS
-from term2_acp.providers.servers.server import NoList
 
 URL = "http://127.0.0.1:9/v1"
 LAB = ProviderSettings("openai-compatible", base_url=URL, models=("qwen3-coder", "small"))
@@ -113,6 +113,30 @@ def test_the_first_usable_by_key(environ: dict[str, str], expected: tuple[str, s
     servers = Servers()
     assert names(solve(environ, installed=True, servers=servers)) == expected
     assert servers.asked == []
+
+
+def test_a_key_that_cannot_be_sent_is_told_though_another_provider_is_taken() -> None:
+    torn = {"OPENAI_API_KEY": "sk-one two"}
+    told = ("The key in OPENAI_API_KEY holds characters that cannot be sent; set it again.",)
+    for environ, taken in [({**torn, **ANTHROPIC}, "anthropic"), (torn, "local")]:
+        found = solve(environ, installed=True)
+        assert decided(found).provider.name == taken
+        assert isinstance(found, Resolved)
+        assert found.warnings == told
+
+
+def test_a_missing_key_is_told_only_where_the_embedded_model_is_left() -> None:
+    keyed = {"lab": ProviderSettings("openai-compatible", base_url=URL, api_key_env="LAB_KEY")}
+    found = solve(ANTHROPIC, providers=keyed, installed=True)
+    assert isinstance(found, Resolved)
+    assert found.warnings == ()
+    found = solve(providers=keyed, installed=True)
+    assert decided(found).provider.name == "local"
+    assert isinstance(found, Resolved)
+    assert found.warnings == ("Set LAB_KEY to the key of the provider lab.",)
+    found = solve(providers=keyed)
+    assert isinstance(found, Resolved)
+    assert (found.choice, found.warnings) == (Nothing("Set LAB_KEY to the key of the provider lab."), ())
 
 
 def test_servers_of_the_settings_come_behind_three_keys_and_before_the_others() -> None:
@@ -248,7 +272,9 @@ def test_exact_ids_and_pairs(provider: str | None, model: str | None, expected: 
         (None, "lab/", ["unknown model"]),
         (None, "/small", ["unknown model"]),
         (None, "nowhere/small", ["unknown model", "lab/small"]),
-        ("lab", "lab/small", ["unknown model 'lab/small'", "lab/qwen3-coder", "lab/small"]),
+        # The whole string is an id, and so are the candidates.
+        ("lab", "lab/small", ["unknown model 'lab/small'; there are small, qwen3-coder"]),
+        ("lab", "lab/qwen3*", ["unknown model 'lab/qwen3*'; there are qwen3-coder, small"]),
         ("nowhere", None, ["unknown provider 'nowhere'", "lab", "den", "bare", "openai", "local"]),
         ("nowhere", "small", ["unknown provider 'nowhere'"]),
         ("opena", None, ["unknown provider 'opena'; there are openai, "]),
@@ -256,6 +282,11 @@ def test_exact_ids_and_pairs(provider: str | None, model: str | None, expected: 
         ("bare", "two words", ["no id"]),
         (None, "bare/[ab]", ["no id"]),
         (None, "bare/", ["no id"]),
+        (None, "bare/a\x1b[31m", ["no id"]),
+        (None, "bare/a\u202eb", ["no id"]),
+        (None, "bare/a\u200b", ["no id"]),
+        (None, "bare/\udcff\udcfe", ["no id"]),  # stray bytes of the command line
+        (None, "nowhere/x", ["bare/MODEL. The model server of bare is silent."]),
     ],
 )
 def test_refusals_name_the_candidates(provider: str | None, model: str | None, words: list[str]) -> None:
@@ -301,6 +332,7 @@ def test_a_name_without_an_end_is_refused_soon_and_shown_in_part() -> None:
     message = refusal(solve({**OPENAI, **OPENROUTER}, model="x" * 130_000))
     assert len(message) < 1000
     assert len(refusal(solve(OPENAI, model="*x" * 65_000))) < 1000
+    assert len(refusal(solve(OPENAI, provider="x" * 130_000))) < 1000
 
 
 def test_models_are_known_from_the_catalog() -> None:
@@ -355,7 +387,7 @@ def test_the_embedded_model_counts_where_it_is_installed() -> None:
     ("provider", "model", "start"),
     [
         ("nobody", None, "F:provider: unknown provider 'nobody'"),
-        ("bare", None, "F:provider: no model is set; bare has bare/a, bare/b"),
+        ("bare", None, "F:provider: no model is set; bare has a, b"),
         ("lab", "nothing", "F:model: unknown model 'nothing'"),
         (None, "small", "F:model: model 'small' is ambiguous"),
     ],
@@ -408,9 +440,7 @@ def test_a_server_that_answers_knows_its_models() -> None:
         "bare/a",
         "bare/b",
     ]
-    assert candidates(refusal(solve(provider="ollama", model="qwen3", servers=servers))) == [
-        "ollama/qwen3:8b"
-    ]
+    assert candidates(refusal(solve(provider="ollama", model="qwen3", servers=servers))) == ["qwen3:8b"]
     assert "unknown model 'c'" in refusal(solve(model="c", providers=providers, servers=servers))
 
 
@@ -464,12 +494,28 @@ def test_without_a_model_a_server_s_only_one_is_taken() -> None:
     one = Listing((embeds, ServerModel("m")))
     assert names(solve(provider="ollama", servers=Servers(ollama=one))) == ("ollama", "m")
     several = refusal(solve(provider="bare", providers={"bare": BARE}, servers=Servers(bare=["a", "b"])))
-    assert several == "no model is set; bare has bare/a, bare/b"
+    assert several == "no model is set; bare has a, b"
     found = solve(provider="bare", providers={"bare": BARE})
     assert isinstance(found, Resolved)
     assert isinstance(found.choice, Undecided)
     assert [known.name for known in found.choice.servers] == ["bare"]
-    assert "asked again with the first prompt" in found.warnings[0]
+    assert found.warnings == ("The model server of bare is silent. It is asked again with the first prompt.",)
+    found = solve(provider="bare", providers={"bare": BARE}, servers=Servers(bare=Listing((embeds,))))
+    assert isinstance(found, Resolved)
+    assert " ".join(found.warnings) == (
+        "The model server of bare lists no model that can be talked to. "
+        "It is asked again with the first prompt."
+    )
+
+
+@pytest.mark.parametrize(("provider", "model"), [("bare", None), ("bare", "bare/x"), (None, "bare/x")])
+def test_a_candidate_can_be_given_as_it_stands(provider: str | None, model: str | None) -> None:
+    def ask(model: str | None) -> Resolved | Unresolved:
+        servers = Servers(bare=["x-1", "x/2"])
+        return solve(provider=provider, model=model, providers={"bare": BARE}, servers=servers)
+
+    named = refusal(ask(model)).partition(" has " if model is None else "there are ")[2].split(", ")
+    assert [names(ask(each)) for each in named] == [("bare", "x-1"), ("bare", "x/2")]
 
 
 def test_what_a_server_said_is_remembered_and_an_old_answer_is_better_than_none(tmp_path: Path) -> None:
@@ -487,6 +533,16 @@ def test_what_a_server_said_is_remembered_and_an_old_answer_is_better_than_none(
     assert LOCAL_S < 10**6
     # An answer of now takes its place.
     assert names(solve(model="a", providers=providers, servers=servers, state=tmp_path)) == ("bare", "a")
+
+
+def test_without_the_catalog_what_a_server_said_is_remembered_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "catalog_models", lambda _catalog_id: ())
+    servers = Servers(openai=["gpt-5.4"])
+    for _ in range(2):
+        assert names(solve(OPENAI, model="gpt-5.4", servers=servers, state=tmp_path)) == ("openai", "gpt-5.4")
+    assert servers.asked == [["openai"]]
 
 
 def test_a_check_leaves_the_cache_as_it_is(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from term2_acp.providers.base import (
     ToolCallDelta,
     UsageDelta,
 )
-from term2_acp.providers.chat.calls import MAX_CALLS
 from term2_acp.providers.responses.items import MAX_ITEMS
-from term2_acp.providers.responses.places import Place, read_places
+from term2_acp.providers.responses.opaque import Place, read_places
 from term2_acp.providers.responses.reply import MAX_KEEPALIVES, ResponsesReply, usage_of
 from term2_acp.providers.wire import Broken, ServerError
+from term2_acp.providers.wire_values import MAX_CALLS
 from term2_acp.web.sse import SseParser
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wires"

@@ -26,7 +26,7 @@ from term2_acp.providers.base import (
     ToolSpec,
     UserSaid,
 )
-from term2_acp.providers.responses.places import Place, read_places, write_places
+from term2_acp.providers.responses.opaque import Place, read_places, write_places
 from term2_acp.providers.responses.reply import ResponsesReply
 from term2_acp.providers.responses.request import input_items, responses_request
 from term2_acp.providers.responses.wire import ResponsesWire

@@ -268,3 +268,9 @@ def test_bytes_without_keys_are_the_same_object():
     data = b"\xff\0 anything"
     assert ByteStreamRedactor(Redactor()).feed(data) is data
     assert Redactor().redact_bytes(data) is data
+
+
+def test_the_escape_of_a_keys_first_letter_goes_with_it():
+    """A backslash that is left would escape what comes behind it, and the arguments would be no JSON."""
+    assert Redactor(['"aaaaa']).redact('{"x":"\\"aaaaa"}') == '{"x":"[redacted]"}'
+    assert Redactor(["/aaaaa"]).redact('{"x":"\\/aaaaa"}') == '{"x":"[redacted]"}'

@@ -196,6 +196,24 @@ async def test_a_prompt_that_was_answered_is_in_memory_once(tmp_path, autojump_c
         assert sum(len(call.params) for call in calls) == 0
 
 
+async def test_a_session_that_was_closed_keeps_no_image(tmp_path, autojump_clock):
+    data = base64_of(picture(size=100_000, fill=b"\x01"))
+
+    def kept():
+        return sum(type(thing) in (Image, Shown) and thing.data == data for thing in gc.get_objects())
+
+    async with indoors(tmp_path, provider=Scripted("play", read_script(SCRIPT)), profile="full") as daemon:
+        session_id = await begun(daemon)
+        gc.disable()  # it comes when much was made since, which may be never
+        try:
+            await daemon.editor.prompt(session_id, [TEXT, image(data)])
+            assert kept() > 0
+            await daemon.editor.request("session/close", {"sessionId": session_id})
+            assert kept() == 0
+        finally:
+            gc.enable()
+
+
 # -- refusals, titles, keys ----------------------------------------------------------------------------
 
 
@@ -252,10 +270,27 @@ async def test_a_key_that_seems_to_stand_in_a_picture_breaks_no_picture(tmp_path
     assert model.requests[0].messages[0].images[0].data == data
 
 
+async def test_a_uri_with_a_key_in_it_stays_a_uri(tmp_path, autojump_clock):
+    key = "sk-lab-0123456789abcdef"
+    link = {"type": "resource_link", "name": "n", "uri": f"file:///w/{key}/n"}
+    blocks = [image(uri=f"file:///w/{key}.png"), link, {"type": "text", "text": key}]
+    model = Seeing()
+    async with indoors(tmp_path, provider=model, profile="full", secrets=(key,)) as daemon:
+        turn = await daemon.editor.prompt(await begun(daemon), blocks)
+    shown, pointed_at, text = turn.of("user_message")[0]["content"]
+    assert shown["uri"] == "file:///w/%5Bredacted%5D.png"
+    assert pointed_at["uri"] == "file:///w/%5Bredacted%5D/n"
+    assert text["text"] == "[redacted]"
+    said = model.requests[0].messages[0].text
+    assert said == "[image 1: /w/[redacted].png]\n[referenced resource: /w/[redacted]/n (n)]\n[redacted]"
+
+
 def test_of_an_image_only_the_data_is_no_text():
     key = DATA[:40]
     shown = Shown("image/png", DATA, f"https://h/?{key}")
     event = UserMessage(MessageId("m"), (shown,))
-    assert redacted(event, Redactor([key])).content == (Shown("image/png", DATA, "https://h/?[redacted]"),)
+    assert redacted(event, Redactor([key])).content == (
+        Shown("image/png", DATA, "https://h/?%5Bredacted%5D"),
+    )
     plain = UserMessage(MessageId("m"), (Shown("image/png", DATA),))
     assert redacted(plain, Redactor([key])) is plain

@@ -19,6 +19,7 @@ from term2_acp.providers.base import (
     UsageDelta,
     wait_silently,
 )
+from term2_acp.store.schema import open_database
 from tests.kit.fold import fold
 from tests.kit.indoors import indoors
 from tests.kit.model import HANG, OK, Model
@@ -285,6 +286,41 @@ async def test_a_cost_that_nobody_knows_any_more_is_taken_away_everywhere(tmp_pa
         third = await editor.prompt(session_id, "on")
         assert shown(third) == [(10, 200_000, None)]
         assert took(third)["costUsd"] == 0.00003
+
+
+async def test_a_reply_that_nobody_counted_takes_the_cost_away_at_once(tmp_path, autojump_clock):
+    model = plays([UsageDelta(10, 0), OK], [TextDelta("b"), OK])
+    async with indoors(tmp_path, provider=model) as daemon:
+        session_id, turn = await daemon.begin("go")
+        await turn.ended()
+        assert shown(turn) == [(10, 200_000, usd(0.00003))]
+        second = await daemon.editor.prompt(session_id, "on")
+        assert shown(second) == [(10, 200_000, None)]
+        assert [update["sessionUpdate"] for update in second.updates[-2:]] == ["usage_update", "state_update"]
+        live = fold(daemon.editor.updates(session_id))
+    async with indoors(tmp_path, provider=plays()) as daemon:
+        await daemon.editor.initialize()
+        start = len(daemon.editor.frames)
+        await daemon.editor.request("session/resume", resume(daemon, session_id))
+        assert fold(daemon.editor.updates(session_id, start)) == live
+
+
+async def test_a_damaged_journal_lets_no_cost_fall(tmp_path, autojump_clock):
+    connections = []
+
+    def connect(path):
+        connections.append(open_database(path))
+        return connections[-1]
+
+    async with indoors(tmp_path, provider=plays([UsageDelta(1000, 0), OK]), connect=connect) as daemon:
+        session_id, turn = await daemon.begin("go")
+        await turn.ended()
+        assert shown(turn) == [(1000, 200_000, usd(0.003))]
+        await daemon.editor.request("session/close", {"sessionId": session_id})
+        connections[0].execute("UPDATE journal SET body = x'00' WHERE kind IN ('reply_ended', 'idle')")
+        await daemon.editor.request("session/resume", resume(daemon, session_id))
+        second = await daemon.editor.prompt(session_id, "on")
+        assert shown(second) == [(10, 200_000, usd(0.00303))]
 
 
 # -- whatever is cancelled when --------------------------------------------------------------------

@@ -4,6 +4,7 @@ once and never lost; a client that floods, stalls or goes away costs bounded mem
 
 import json
 import logging
+import tracemalloc
 
 import pytest
 import trio
@@ -14,7 +15,7 @@ from term2_acp.transport.peer import ErrorReply, Gone, MalformedReply, Peer, Res
 from term2_acp.transport.replies import MAX_UNREAD_REPLIES
 from term2_acp.transport.requests import MAX_TASKS
 from term2_acp.transport.writer import Writer
-from tests.kit.streams import Refused, Wire, WireClient, served
+from tests.kit.streams import PIPE_BYTES, Refused, Wire, WireClient, served
 from tests.transport.doors import TestDoor
 
 
@@ -305,6 +306,25 @@ async def test_one_byte_at_a_time():
             client.wire.feed(bytes([byte]))
 
         assert (await client.response(5))["result"] == {"é": "\n"}
+
+
+async def test_a_line_is_not_kept_while_nothing_comes_after_it():
+    size = 8 * 1024 * 1024
+    async with served(TestDoor()) as (client, _):
+        await raw(client, b'"x"')  # whatever is made once is made now
+        client.expect(5)
+        tracemalloc.start()
+        try:
+            client.wire.feed(b'{"jsonrpc":"2.0","id":5,"method":"none","_x":"')
+            for _ in range(size // PIPE_BYTES):
+                client.wire.feed(b"x" * PIPE_BYTES)
+            client.wire.feed(b'"}\n')
+            assert (await client.response(5))["error"]["code"] == -32601
+            kept, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert most > size, "the line was there"
+    assert kept < size / 8
 
 
 async def test_the_last_line_needs_no_newline():

@@ -5,7 +5,6 @@ reply, and so does a delta of another kind than its block: the server lost count
 put together. Blocks and deltas of kinds that are not known are let by: the wire grows.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,9 +12,9 @@ from attrs import define, field
 
 from term2_acp.providers.anthropic.opaque import HiddenThought, Place, Thought
 from term2_acp.providers.base import Delta, TextDelta, ThoughtDelta, ToolCallDelta
-from term2_acp.providers.chat.calls import MAX_ARGUMENTS, MAX_CALLS, parses
-from term2_acp.providers.text import is_well_formed, well_formed
+from term2_acp.providers.text import TextPieces, well_formed
 from term2_acp.providers.wire import Broken
+from term2_acp.providers.wire_values import MAX_ARGUMENTS, MAX_CALLS, arguments_of, parses
 
 # Blocks in one reply. Real models make a few for each tool call.
 MAX_BLOCKS = 8 * MAX_CALLS
@@ -30,28 +29,6 @@ _MEMBERS = {
     "input_json_delta": "partial_json",
 }
 _MIXED_UP = Broken("mixed the parts of its answer up")
-
-
-@define
-class _Words:
-    """Text or thoughts that arrive in pieces, made Unicode: a character may be cut in two between them."""
-
-    size: int = 0  # characters that came out
-    _half: str = ""
-
-    def take(self, text: str) -> str:
-        if self._half or not is_well_formed(text):
-            text = self._half + text
-            cut = "\ud800" <= text[-1:] <= "\udbff"
-            self._half = text[-1] if cut else ""
-            text = well_formed(text[:-1] if cut else text)
-        self.size += len(text)
-        return text
-
-    def end(self) -> str:
-        rest, self._half = "\ufffd" if self._half else "", ""
-        self.size += len(rest)
-        return rest
 
 
 @define
@@ -83,48 +60,51 @@ class _Block:
 @define
 class _Text(_Block):
     takes = frozenset({"text"})
-    _words: _Words = field(factory=_Words)
+    size: int = 0  # characters that came out
+    _text: TextPieces = field(factory=TextPieces)
 
     def add(self, member: str, words: str) -> Sequence[Delta]:
         del member
-        text = self._words.take(words)
-        return [TextDelta(text)] if text else ()
+        return self._say(self._text.take(words))
 
     def stop(self) -> Sequence[Delta]:
         self.open = False
-        rest = self._words.end()
-        return [TextDelta(rest)] if rest else ()
+        return self._say(self._text.end())
+
+    def _say(self, text: str) -> Sequence[Delta]:
+        self.size += len(text)
+        return [TextDelta(text)] if text else ()
 
     @property
     def place(self) -> Place | None:
-        return self._words.size or None
+        return self.size or None
 
 
 @define
 class _Thinking(_Block):
     takes = frozenset({"thinking", "signature"})
     pieces: list[str] = field(factory=list)
-    signature: str = ""
-    _words: _Words = field(factory=_Words)
+    signature: list[str] = field(factory=list)
+    _text: TextPieces = field(factory=TextPieces)
 
     def add(self, member: str, words: str) -> Sequence[Delta]:
         if member == "signature":
-            self.signature += words
+            self.signature.append(words)
             return ()
-        text = self._words.take(words)
-        self.pieces.append(text)
-        return [ThoughtDelta(text)] if text else ()
+        return self._say(self._text.take(words))
 
     def stop(self) -> Sequence[Delta]:
         self.open = False
-        rest = self._words.end()
-        self.pieces.append(rest)
-        return [ThoughtDelta(rest)] if rest else ()
+        return self._say(self._text.end())
+
+    def _say(self, text: str) -> Sequence[Delta]:
+        self.pieces.append(text)
+        return [ThoughtDelta(text)] if text else ()
 
     @property
     def place(self) -> Place | None:
         # One that was cut has no signature, and is nothing without.
-        return None if self.open else Thought("".join(self.pieces), well_formed(self.signature))
+        return None if self.open else Thought("".join(self.pieces), well_formed("".join(self.signature)))
 
 
 @define
@@ -175,7 +155,10 @@ class Blocks:
             return _MIXED_UP
         if len(self._by_index) >= MAX_BLOCKS:
             return Broken("made its answer of too many parts")
-        block = self._by_index[index] = _block(content)
+        block = _block(content)
+        if isinstance(block, Broken):
+            return block
+        self._by_index[index] = block
         if isinstance(block, _Call):
             self._calls += 1
             if self._calls > MAX_CALLS:
@@ -246,7 +229,7 @@ class Blocks:
         return Broken("sent an answer that is too large") if self._gathered > MAX_GATHERED else None
 
 
-def _block(content: Mapping[str, Any]) -> _Block:
+def _block(content: Mapping[str, Any]) -> _Block | Broken:
     match content.get("type"):
         case "text":
             return _Text()
@@ -255,9 +238,10 @@ def _block(content: Mapping[str, Any]) -> _Block:
         case "redacted_thinking":
             return _Hidden(data=_string(content, "data"))
         case "tool_use":
-            whole = content.get("input")
-            arguments = json.dumps(whole, ensure_ascii=False) if whole else ""
-            return _Call(call_id=_string(content, "id"), name=_string(content, "name"), whole=arguments)
+            whole = arguments_of(content.get("input"))
+            if isinstance(whole, Broken):
+                return whole
+            return _Call(call_id=_string(content, "id"), name=_string(content, "name"), whole=whole)
     return _Block()
 
 

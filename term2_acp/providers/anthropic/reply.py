@@ -8,7 +8,8 @@ Rules:
 
 - A reply that was cut for its length, or refused, drops every call. A stop with calls that parse means
   ``tool_use``; ``tool_use`` without any call, or a stop with one that does not parse, is a contradiction,
-  and contradictions break the reply.
+  and contradictions break the reply. Of several reasons the last counts, but none takes back one that is
+  worse than a stop.
 - Thoughts, with their signatures and places, leave with the terminal event, to be told back; those of a
   refused reply do not.
 - A ``ping`` is no sign of life, and neither is an event with nothing in it that is known, nor
@@ -23,7 +24,6 @@ Rules:
 Source: Claude API documentation, "Streaming messages" and "Handling stop reasons", November 2026.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,8 +32,8 @@ import msgspec
 from term2_acp.providers.anthropic.blocks import Blocks
 from term2_acp.providers.anthropic.opaque import keep
 from term2_acp.providers.base import Delta, Finish, Finished, UsageDelta
-from term2_acp.providers.chat.usage import tokens
 from term2_acp.providers.wire import Broken, ServerError
+from term2_acp.providers.wire_values import NOT_STRICT, decode_loosely, tokens
 
 _FINISHES: Mapping[str, Finish] = {
     "end_turn": Finish.STOP,
@@ -44,6 +44,9 @@ _FINISHES: Mapping[str, Finish] = {
     "model_context_window_exceeded": Finish.LENGTH,
     "refusal": Finish.REFUSAL,
 }
+
+# The ends after which the calls of the reply run.
+_RUNS = frozenset({Finish.STOP, Finish.TOOL_CALLS})
 
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -82,8 +85,8 @@ class AnthropicReply:
             return None
         try:
             event = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            loose = _decode_loosely(data)
+        except NOT_STRICT:
+            loose = decode_loosely(data, _Event)
             if loose is None:
                 return self._unreadable(name, data)
             event = loose
@@ -116,7 +119,7 @@ class AnthropicReply:
         if finish is None:
             return Broken(f"ended its answer with the unknown reason {self.stop_reason[:40]!r}")
         calls: Sequence[Delta] = ()
-        if finish in {Finish.STOP, Finish.TOOL_CALLS}:
+        if finish in _RUNS:
             gathered = self._blocks.calls(must_parse=finish is Finish.STOP)
             if isinstance(gathered, Broken):
                 return gathered
@@ -131,9 +134,10 @@ class AnthropicReply:
     def _take_end(self, event: _Event) -> Sequence[Delta] | None:
         alive = self._count(event.usage)
         reason = event.delta.get("stop_reason") if isinstance(event.delta, dict) else None
-        if reason is not None and self.stop_reason is None:
-            self.stop_reason = str(reason)
-            alive = True
+        if reason is not None:
+            alive = alive or self.stop_reason is None
+            if self.stop_reason is None or _FINISHES.get(self.stop_reason) in _RUNS:
+                self.stop_reason = str(reason)
         return [] if alive else None
 
     def _unreadable(self, name: str, data: bytes) -> ServerError | Broken | Sequence[Delta]:
@@ -178,12 +182,3 @@ class AnthropicReply:
                 thought_tokens=min(counts.get("thinking_tokens", 0), written),
             )
         ]
-
-
-def _decode_loosely(data: bytes) -> _Event | None:
-    """Decode what strict JSON refuses: NaN, lone surrogates, bytes that are not UTF-8."""
-    try:
-        value = json.loads(data.decode("utf-8", "replace"))
-        return msgspec.convert(value, _Event) if isinstance(value, dict) else None
-    except (ValueError, RecursionError):
-        return None

@@ -17,7 +17,7 @@ from term2_acp.providers.catalog.catalog import base_info, catalog_info, overlay
 from term2_acp.providers.servers.cache import ModelsCache
 from term2_acp.providers.servers.facts import ServerFacts
 from term2_acp.providers.servers.known import Known
-from term2_acp.providers.servers.lists import Listing, ServerModel
+from term2_acp.providers.servers.listing import Listing, ServerModel
 
 _log = logging.getLogger(__name__)
 

@@ -2,9 +2,8 @@
 
 Theory of operation. What is played follows from the seed, the place in the conversation and the last prompt,
 and from nothing else: no clock, no counter, no set. So a run that went wrong is run again by its seed, after
-a restart too. The drawing is done in ``reply`` and ``calls``; this is the stream that plays it,
-and the server behind it, which is strict about what it is asked: a history that is not well paired is
-refused, as hosted models refuse it.
+a restart too. The drawing is done in ``reply`` and ``calls``; this is the server behind it, which is strict
+about what it is asked: a history that is not well paired is refused, as hosted models refuse it.
 
 It breaks no promise of ``Provider``: a list is never empty, what ends a stream stands last in it, faults are
 ``Failed``. Everything that a server can do under these promises, it does; there is no watchdog, so now and
@@ -14,7 +13,7 @@ It is harmless where it is tried out: see ``calls``.
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -22,7 +21,6 @@ import trio
 
 from term2_acp.providers.base import (
     AssistantSaid,
-    Delta,
     DeltaStream,
     Failed,
     Message,
@@ -35,8 +33,9 @@ from term2_acp.providers.base import (
     wait_silently,
 )
 from term2_acp.providers.chaos.calls import HARMLESS, Recipe
-from term2_acp.providers.chaos.reply import CONTEXT_TOKENS, Hang, Played, Wait, reply, waits_before
+from term2_acp.providers.chaos.reply import CONTEXT_TOKENS, reply, waits_before
 from term2_acp.providers.ended import Ended
+from term2_acp.providers.scripted.playing import PlayedStream
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ class Chaos:
             await trio.sleep(seconds)
         tools = [tool.name for tool in request.tools if tool.name in self._recipes]
         recipes = {name: self._recipes[name] for name in tools}
-        yield _ChaosStream(reply(draw, recipes), draw.choice(_PER_READ))
+        yield PlayedStream(reply(draw, recipes), draw.choice(_PER_READ))
 
     def rest_nowait(self) -> None:
         """See ``Provider``. There is nothing to let go of."""
@@ -90,42 +89,6 @@ class Chaos:
     async def aclose(self) -> None:
         """See ``Provider``. There is nothing to close."""
         await trio.lowlevel.checkpoint()
-
-
-class _ChaosStream:
-    """What was drawn, as it is read (``DeltaStream``): a wait comes behind the deltas before it."""
-
-    def __init__(self, played: Iterator[Played], per_read: int) -> None:
-        self._played = played
-        self._per_read = per_read
-        self._held: Wait | Hang | None = None
-
-    async def receive(self) -> Sequence[Delta]:
-        """See ``DeltaStream``."""
-        await trio.lowlevel.checkpoint()
-        if self._held is not None:
-            held, self._held = self._held, None
-            await _wait(held)
-        deltas: list[Delta] = []
-        while len(deltas) < self._per_read:
-            played = next(self._played, None)
-            if isinstance(played, Wait | Hang):
-                if deltas:
-                    self._held = played
-                    break
-                await _wait(played)
-            elif played is None:
-                break
-            else:
-                deltas.append(played)
-        return deltas
-
-
-async def _wait(what: Wait | Hang) -> None:
-    if isinstance(what, Hang):
-        await trio.sleep_forever()
-    else:
-        await trio.sleep(what.seconds)
 
 
 def fault_of_history(messages: Sequence[Message]) -> str | None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from random import Random
 
 from term2_acp.providers.base import (
-    Delta,
     Failed,
     Finish,
     Finished,
@@ -17,11 +16,8 @@ from term2_acp.providers.base import (
     UsageDelta,
 )
 from term2_acp.providers.chaos.calls import Recipe, draw_calls
-from term2_acp.providers.scripted.steps import ERRORS, Hang, Wait
-
-__all__ = ["CONTEXT_TOKENS", "Hang", "Played", "Wait", "reply", "waits_before"]
-
-Played = Delta | Wait | Hang
+from term2_acp.providers.scripted.playing import Hang, Played, Wait
+from term2_acp.providers.scripted.steps import ERRORS
 
 CONTEXT_TOKENS = 32_768
 

@@ -15,21 +15,51 @@ reply is broken: arguments are never merged. A name is taken once. Arguments may
 value, whole, or not at all (then they are ``{}``). Mistral writes ``null`` for an id that it does not have.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-from attrs import define
+from attrs import define, field
 
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.providers.text import well_formed
 from term2_acp.providers.wire import Broken
-from term2_acp.providers.wire_words import encode
+from term2_acp.providers.wire_values import MAX_ARGUMENTS, MAX_CALLS, arguments_of, parses
 
-# Characters of arguments in one reply. The largest honest ones hold a file.
-MAX_ARGUMENTS = 8 * 1024 * 1024
-# Calls in one reply. Real models make a handful.
-MAX_CALLS = 128
+_MARKS = re.compile(r'["\\{}\[\]]')
+
+
+@define
+class _Nesting:
+    """How deep JSON is inside of its brackets, read in pieces."""
+
+    _depth: int = 0
+    _in_string: bool = False
+    _escaped: bool = False  # a backslash was the last character
+    _last: str = ""  # the last character that is no white space
+
+    @property
+    def closed(self) -> bool:
+        """Whether a brace closed everything, and nothing follows it."""
+        return self._depth == 0 and not self._in_string and self._last == "}"
+
+    def read(self, piece: str) -> bool:
+        """Read on; return whether there was anything but white space."""
+        passed = 0 if self._escaped else -1  # the place of what a backslash takes the meaning of
+        for found in _MARKS.finditer(piece):
+            mark, at = found[0], found.start()
+            if at == passed:
+                continue
+            if mark == "\\":
+                passed = at + 1
+            elif mark == '"':
+                self._in_string = not self._in_string
+            elif not self._in_string:
+                self._depth += 1 if mark in "{[" else -1
+        self._escaped = passed == len(piece)
+        words = piece.rstrip()
+        self._last = words[-1:] or self._last
+        return bool(words)
 
 
 @define
@@ -39,7 +69,10 @@ class _Call:
     name: str
     pieces: list[str]
     extra: Any = None
-    _whole: bool | None = False  # None: not looked at since the last piece
+    _nesting: _Nesting = field(factory=_Nesting)
+    _read: int = 0  # pieces that `_nesting` has read
+    _whole: bool = False
+    _spoilt: bool = False  # it ended and is no object: nothing that follows makes it one
 
     @property
     def arguments(self) -> str:
@@ -48,9 +81,14 @@ class _Call:
     @property
     def whole(self) -> bool:
         """Whether arguments came, and are a whole JSON object by now."""
-        if self._whole is None:
-            # Parsing at every piece would be quadratic; an object ends with its brace.
-            self._whole = self.pieces[-1].rstrip().endswith("}") and parses(self.arguments)
+        before, self._read = self._read, len(self.pieces)
+        more = False
+        for piece in self.pieces[before:]:
+            more = self._nesting.read(piece) or more
+        if more and not self._spoilt:
+            # Parsing at every piece would be quadratic; an object ends with the brace that closes its first.
+            self._whole = self._nesting.closed and parses(self.arguments)
+            self._spoilt = self._nesting.closed and not self._whole
         return self._whole
 
     @property
@@ -60,7 +98,6 @@ class _Call:
 
     def add(self, arguments: str) -> None:
         self.pieces.append(arguments)
-        self._whole = None
 
 
 class CallGatherer:
@@ -78,13 +115,9 @@ class CallGatherer:
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
         call_id = call_id if isinstance(call_id, str) and call_id != "null" else ""
         name = name if isinstance(name, str) else ""
-        if arguments is None:
-            arguments = ""
-        elif not isinstance(arguments, str):
-            try:
-                arguments = encode(arguments).decode()
-            except RecursionError:
-                return Broken("sent a tool call that is nested too deep")
+        arguments = arguments_of(arguments)
+        if isinstance(arguments, Broken):
+            return arguments
         call = self._call_of(index, call_id, name, arguments)
         if isinstance(call, Broken):
             return call
@@ -172,12 +205,3 @@ class CallGatherer:
     @property
     def _last(self) -> _Call | None:
         return self._calls[-1] if self._calls else None
-
-
-def parses(arguments: str) -> bool:
-    """Whether the text is JSON."""
-    try:
-        msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return False
-    return True

@@ -1,16 +1,16 @@
 """One event of a Chat Completions stream, decoded. Pure.
 
 What is of the wrong type is refused only where nothing could be done with it: a field that is ``Any`` is
-checked where it is used, so that one odd field does not cost a reply. What strict JSON refuses (NaN, half of
-a surrogate pair, bytes that are not UTF-8) is read all the same.
+checked where it is used, so that one odd field does not cost a reply.
 
 The structs are not tracked by the garbage collector: they are never part of a cycle, and there are many.
 """
 
-import json
 from typing import Any
 
 import msgspec
+
+from term2_acp.providers.wire_values import value_of
 
 
 class Function(msgspec.Struct, gc=False):
@@ -64,20 +64,7 @@ class Chunk(msgspec.Struct, gc=False):
 
 
 decode = msgspec.json.Decoder(Chunk).decode
-"""The event in JSON that is as it should be. Raises one of ``NOT_STRICT`` for any other."""
-
-NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def decode_loosely(data: bytes) -> Chunk | None:
-    """The event in JSON that is not quite as it should be, or None if there is none."""
-    value = value_of(data)
-    if not isinstance(value, dict):
-        return None
-    try:
-        return msgspec.convert(value, Chunk, strict=True)
-    except msgspec.ValidationError:
-        return None
+"""The event in JSON that is as it should be. Raises one of ``wire_values.NOT_STRICT`` for any other."""
 
 
 def error_in(data: bytes) -> Any:
@@ -91,11 +78,3 @@ def error_in(data: bytes) -> Any:
     if isinstance(value, dict) and value.get("object") == "error":
         return value
     return None
-
-
-def value_of(data: bytes) -> Any:
-    """The JSON value, or the text if it is no JSON."""
-    try:
-        return json.loads(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return data.decode("utf-8", "replace")

@@ -22,7 +22,7 @@ from typing import Any
 from attrs import frozen
 
 from term2_acp.providers.base import Effort
-from term2_acp.providers.chat.kept import Back
+from term2_acp.providers.chat.opaque import Back
 
 Fields = Mapping[str, Any]
 

@@ -62,6 +62,11 @@ def finish_of(word: str, native: str = "") -> Finish | Broken:
     return behind
 
 
+def stands(word: str, native: str = "") -> bool:
+    """Whether no later reason takes this one back: a limit, a refusal or a failure, by a known word."""
+    return _look_up(word) is not None and finish_of(word, native) not in _GOOD
+
+
 def _look_up(word: str) -> Finish | Broken | None:
     kind, _, detail = (part.strip() for part in word.lower().partition(":"))
     for part in (detail, kind):

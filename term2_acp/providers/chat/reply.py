@@ -8,14 +8,15 @@ Rules, each for servers that were seen to need it:
 
 - ``length`` drops every call of the reply, for the last one is cut and nobody knows where. A refusal
   drops them too. ``stop`` with calls that parse means ``tool_calls``; ``tool_calls`` without any, or
-  ``stop`` with one that does not parse, is a contradiction, and contradictions break the reply.
+  ``stop`` with one that does not parse, is a contradiction, and contradictions break the reply. Of several
+  reasons the last counts, but none takes back a limit, a refusal or a failure.
 - Thoughts are taken from ``reasoning_content``, ``reasoning``, typed parts of the content and
   ``reasoning_details``, the first that has words; from the text only as ``think`` says.
 - The usage may stand in the event, in its choice (Moonshot) or in ``x_groq``, before the end, after it or in
   every event. The last one counts, but one of zeros does not count against numbers.
 - An error may stand in the event, in its choice (OpenRouter) or in ``x_groq``, or be all of the event.
 - An event that carries nothing is no sign of life, so that empty ones cannot keep a dead stream alive. Nor
-  is a usage that was told before.
+  is a usage that was told before, or another reason to stop.
 - Half of a surrogate pair waits for the other half; what comes out is Unicode.
 """
 
@@ -23,24 +24,15 @@ from typing import Any
 
 from term2_acp.providers.base import Delta, Finish, Finished, TextDelta, ThoughtDelta, UsageDelta
 from term2_acp.providers.chat.calls import CallGatherer
-from term2_acp.providers.chat.chunks import (
-    NOT_STRICT,
-    CallPiece,
-    Choice,
-    Function,
-    Said,
-    decode,
-    decode_loosely,
-    error_in,
-    value_of,
-)
+from term2_acp.providers.chat.chunks import CallPiece, Choice, Chunk, Function, Said, decode, error_in
 from term2_acp.providers.chat.dialects import PLAIN, Dialect
-from term2_acp.providers.chat.ends import finish_of
-from term2_acp.providers.chat.kept import Back, Field, Keeper
+from term2_acp.providers.chat.ends import finish_of, stands
+from term2_acp.providers.chat.opaque import Back, Field, Keeper
 from term2_acp.providers.chat.think import ThinkGate
 from term2_acp.providers.chat.usage import usage_of
-from term2_acp.providers.text import is_well_formed, well_formed
+from term2_acp.providers.text import TextPieces, well_formed
 from term2_acp.providers.wire import Broken, ServerError
+from term2_acp.providers.wire_values import NOT_STRICT, decode_loosely, value_of
 
 
 class ChatReply:
@@ -58,7 +50,7 @@ class ChatReply:
         self._field: Field = "reasoning_content"
         self._gate = ThinkGate() if dialect.thinks_in_text else None
         self._refused = False
-        self._high_surrogate = ""
+        self._text = TextPieces()
 
     @property
     def complete(self) -> bool:
@@ -73,7 +65,7 @@ class ChatReply:
         try:
             chunk = decode(data)
         except NOT_STRICT:
-            loose = decode_loosely(data)
+            loose = decode_loosely(data, Chunk)
             if loose is None:
                 return _unreadable(name, data)
             chunk = loose
@@ -135,10 +127,11 @@ class ChatReply:
                 return taken
             alive = taken
         if choice.finish_reason:
-            self.finish = choice.finish_reason
-            if isinstance(choice.native_finish_reason, str):
-                self._native_finish = choice.native_finish_reason
-            alive = True
+            alive = alive or self.finish is None
+            if self.finish is None or not stands(self.finish, self._native_finish):
+                self.finish = choice.finish_reason
+                if isinstance(choice.native_finish_reason, str):
+                    self._native_finish = choice.native_finish_reason
         if choice.usage is not None:
             alive = self._take_usage(choice.usage) or alive
         return alive
@@ -214,12 +207,8 @@ class ChatReply:
         return alive
 
     def _say(self, text: str, deltas: list[Delta]) -> None:
-        """Add text, as Unicode: a pair of surrogates that was cut in two is joined, a lone one replaced."""
-        if self._high_surrogate or not (text.isascii() or is_well_formed(text)):
-            text = self._high_surrogate + text
-            cut = "\ud800" <= text[-1] <= "\udbff"
-            self._high_surrogate = text[-1] if cut else ""
-            text = well_formed(text[:-1] if cut else text)
+        """Add text, as Unicode."""
+        text = self._text.take(text)
         if self._gate is not None:
             thought, text = self._gate.take(text)
             if thought:
@@ -240,9 +229,7 @@ class ChatReply:
     def _held_back(self) -> list[Delta]:
         """What is still held back when the reply is over."""
         deltas: list[Delta] = []
-        if self._high_surrogate:
-            self._high_surrogate = ""
-            self._say("\ufffd", deltas)
+        self._say(self._text.end(), deltas)
         self._open_gate(deltas)
         return deltas
 

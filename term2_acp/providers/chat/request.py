@@ -6,7 +6,7 @@ Rules:
   can go on: ids, names and arguments of calls, two prompts in a row, text that is not Unicode, images
   before a model or a server that cannot read them.
 - What only some servers want is in their ``Dialect``.
-- What is kept of a reply (``kept``) goes back with it, or not at all.
+- What is kept of a reply (``opaque``) goes back with it, or not at all.
 
 Source: OpenAI API reference, "Create chat completion", November 2026.
 """
@@ -17,7 +17,6 @@ from term2_acp.providers.base import (
     AssistantSaid,
     CallMade,
     Effort,
-    Image,
     ModelInfo,
     Request,
     ToolAnswered,
@@ -26,10 +25,15 @@ from term2_acp.providers.base import (
     unseen,
 )
 from term2_acp.providers.chat.dialects import PLAIN, Dialect
-from term2_acp.providers.chat.kept import Back, Kept, kept_in
-from term2_acp.providers.wire_words import CUT_NOTE as CUT_NOTE
-from term2_acp.providers.wire_words import CallIds, function_name, marked_if_cut, object_arguments
-from term2_acp.providers.wire_words import encode as encode
+from term2_acp.providers.chat.opaque import Back, Kept, kept_in
+from term2_acp.providers.wire_words import (
+    CUT_NOTE,
+    CallIds,
+    encode,
+    function_name,
+    marked_if_cut,
+    object_arguments,
+)
 
 # Tokens of one reply, where they have to be limited. More than any file that a model writes in one go;
 # the context has to hold them beside the prompt, so it is not simply what the model can.
@@ -89,19 +93,13 @@ def _prompt(said: UserSaid, info: ModelInfo, dialect: Dialect) -> str | list[_Me
     """A prompt's content: plain text where that is enough, for many servers take nothing else."""
     texts, images = [said.text], []
     for image in said.images:
-        kind = _type_of(image)
-        if info.sees_images and kind in dialect.image_types:
-            url = f"data:{kind};base64,{image.data}"
+        if info.sees_images and image.mime_type in dialect.image_types:
+            url = f"data:{image.mime_type};base64,{image.data}"
             images.append({"type": "image_url", "image_url": {"url": url}})
         else:
             texts.append(unseen(image))
     text = "\n\n".join(filter(None, texts))
     return [*_parts(text), *images] if images else text
-
-
-def _type_of(image: Image) -> str:
-    kind = image.mime_type.lower()
-    return "image/jpeg" if kind == "image/jpg" else kind
 
 
 def _add_prompt(out: list[_Message], content: str | list[_Message], *, bridged: bool) -> None:

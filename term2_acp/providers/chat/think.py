@@ -32,6 +32,7 @@ class ThinkGate:
 
     def __init__(self) -> None:
         self._at = _At.START
+        self._blank: list[str] = []  # white space before the first word
         self._held = ""  # what may be the beginning of a mark
 
     @property
@@ -41,7 +42,11 @@ class ThinkGate:
 
     def take(self, piece: str) -> tuple[str, str]:
         """The thought and the text that are certain by now; each may be empty."""
-        text = self._held + piece
+        if self._at is _At.START and not self._held and piece.isspace():
+            self._blank.append(piece)  # joined once: a model that is stuck sends a great many
+            return "", ""
+        text = "".join(self._blank) + self._held + piece
+        self._blank.clear()
         self._held = ""
         if self._at is _At.START:
             begun = text.lstrip()
@@ -67,7 +72,8 @@ class ThinkGate:
 
     def rest(self) -> tuple[str, str]:
         """The reply ended: what was held back, as thought and text."""
-        held, self._held = self._held, ""
+        held, self._held = "".join(self._blank) + self._held, ""
+        self._blank.clear()
         return (held, "") if self._at is _At.THOUGHT else ("", held)
 
 

@@ -12,19 +12,15 @@ Some servers count thoughts beside the output and not in it (Gemini's, xAI's), a
 out of the input. Nothing is assumed of either; numbers that contradict each other prove it: a ``total`` that
 is more than input and output, more thoughts than output, more cached tokens than input.
 
-Numbers that cannot be (negative, fractions, NaN, absurd) are not there.
+Numbers that cannot be (``wire_values.tokens``) are not there.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from term2_acp.domain.usage import PICO
+from term2_acp.domain.usage import MOST_COST, PICO
 from term2_acp.providers.base import UsageDelta
-
-# Tokens. No context is as large as this, so a larger number is an error of the server.
-MAX_TOKENS = 100_000_000
-# USD. No single call costs as much.
-MAX_COST_USD = 10_000
+from term2_acp.providers.wire_values import MAX_TOKENS, tokens
 
 
 def usage_of(value: Any, timings: Any = None, *, tells_cost: bool = False) -> UsageDelta | None:
@@ -63,15 +59,6 @@ def usage_of(value: Any, timings: Any = None, *, tells_cost: bool = False) -> Us
     return UsageDelta(sent, made, read, written, thoughts, _cost(usage) if tells_cost else None)
 
 
-def tokens(value: Any) -> int | None:
-    """A number of tokens, or None if it cannot be one."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS:
-        return value
-    return None
-
-
 def _of_timings(timed: Mapping[str, Any]) -> UsageDelta | None:
     sent, made = tokens(timed.get("prompt_n")), tokens(timed.get("predicted_n"))
     if sent is None or made is None:
@@ -92,7 +79,7 @@ def _pico(value: Any) -> int | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     # NaN fails the comparison too.
-    return round(value * PICO) if 0 <= value <= MAX_COST_USD else None
+    return round(value * PICO) if 0 <= value <= MOST_COST / PICO else None
 
 
 def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from term2_acp.providers.chat.request import chat_request
 
 @frozen
 class ChatWire:
-    """See ``Wire``. ``dialect`` is how the server differs from the others (``chat_dialects.dialect_of``)."""
+    """See ``Wire``. ``dialect`` is how the server differs from the others (``dialects.dialect_of``)."""
 
     dialect: Dialect = PLAIN
     path: str = "/chat/completions"

@@ -1,29 +1,34 @@
 """Why a name was refused, in one line, with what could have been meant. Pure.
 
 The candidates that are near come first, and there are never more than ``MOST``: a router has 400 models. Each
-is written so that it can be given to ``--model`` as it stands.
+is written so that it can be given to ``--model`` as it stands: ``provider/model``, and the bare id where the
+provider is named too, since the whole string is an id then.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from term2_acp.providers.catalog.lists import Listed
+from term2_acp.providers.choosing.listed import Listed
 from term2_acp.providers.servers.known import Known
 
 MOST = 8
 # Providers that a refusal names. There are as many presets, and rarely a table more.
 MOST_PROVIDERS = 16
 
-_PATTERN = re.compile(r"[*?\[\]{}\s\x00-\x1f\x7f]")
+_PATTERN = re.compile(r"[*?\[\]{}\s]")
 # How alike two ids have to be, as difflib counts.
 _NEAR = 0.5
+# Servers of which is told why nobody knows their models.
+_MOST_SILENT = 2
 # Characters of an id that are repeated.
 _MOST_SHOWN = 200
 
 
 def is_pattern(model: str) -> bool:
-    """Whether an id that nobody lists is none: it has white space, or signs with which many are meant."""
-    return _PATTERN.search(model) is not None
+    """Whether an id that nobody lists is none: it has white space, signs with which many are meant, or what
+    cannot be shown. A stray byte of the command line could not even be sent.
+    """
+    return _PATTERN.search(model) is not None or not model.isprintable()
 
 
 def unknown_provider(name: str, known: Mapping[str, Known]) -> str:
@@ -33,7 +38,7 @@ def unknown_provider(name: str, known: Mapping[str, Known]) -> str:
     near = difflib.get_close_matches(name, known, n=3)
     names = list(dict.fromkeys((*near, *known)))
     more = ", ..." if len(names) > MOST_PROVIDERS else ""
-    return f"unknown provider {name!r}; there are {', '.join(names[:MOST_PROVIDERS])}{more}"
+    return f"unknown provider {quoted(name)}; there are {', '.join(names[:MOST_PROVIDERS])}{more}"
 
 
 def ambiguous(model: str, found: Iterable[tuple[str, str]]) -> str:
@@ -43,16 +48,26 @@ def ambiguous(model: str, found: Iterable[tuple[str, str]]) -> str:
 
 
 def several(provider: str, ids: Sequence[str]) -> str:
-    """That no model is named, and the server has several."""
-    return f"no model is set; {provider} has {_listed([f'{provider}/{each}' for each in ids])}"
+    """That no model is named, and the server has several.
+
+    The ids are bare ones: they are understood whether or not the provider is named.
+    """
+    return f"no model is set; {provider} has {_listed(ids)}"
 
 
-def unknown(model: str, providers: Sequence[tuple[Known, Listed]], others: Sequence[Known] = ()) -> str:
+def unknown(
+    model: str,
+    providers: Sequence[tuple[Known, Listed]],
+    others: Sequence[Known] = (),
+    *,
+    bare: bool = False,
+) -> str:
     """That no provider has this model: the ones that are near, and how to name one that is not listed.
 
-    ``others`` are servers that the catalog describes, and of which the key is missing.
+    ``others`` are servers that have the model, and of which the key is missing. ``bare`` says that the
+    provider is named apart from the model.
     """
-    names = [f"{known.name}/{each}" for known, listed in providers for each in listed.ids]
+    names = [each if bare else f"{known.name}/{each}" for known, listed in providers for each in listed.ids]
     near = list(_near(model, names))
     names = list(dict.fromkeys((*near, *names)))
     unlisted = [
@@ -62,7 +77,10 @@ def unknown(model: str, providers: Sequence[tuple[Known, Listed]], others: Seque
     ]
     shown = _listed(names, unlisted)
     hints = (_newer(providers), _remembered(providers), _elsewhere(model, others))
-    return "; ".join([f"unknown model {quoted(model)}", f"there are {shown or 'none'}", *filter(None, hints)])
+    said = "; ".join([f"unknown model {quoted(model)}", f"there are {shown or 'none'}", *filter(None, hints)])
+    # Why there are none to name: the server may have the very model.
+    silent = [listed.silence for _, listed in providers if listed.silence][:_MOST_SILENT]
+    return ". ".join([said, " ".join(silent)]) if silent else said
 
 
 def _listed(names: Sequence[str], more: Sequence[str] = ()) -> str:
@@ -117,11 +135,5 @@ def _newer(providers: Sequence[tuple[Known, Listed]]) -> str:
 
 def _elsewhere(model: str, others: Sequence[Known]) -> str:
     """The servers that would have the model."""
-    from term2_acp.providers.catalog.catalog import catalog_models
-
-    found = [
-        f"{known.name}/{model} with {known.key_source}"
-        for known in others
-        if model in catalog_models(known.catalog or "")
-    ]
-    return f"it would be {' or '.join(found[:2])}" if found else ""
+    ways = [f"{known.name}/{model} with {known.key_source}" for known in others]
+    return f"it would be {' or '.join(ways[:2])}" if ways else ""

@@ -3,7 +3,9 @@
 Theory of operation. The first prompt asks all servers side by side, within a bound. The first of them in the
 order of preference that lists a suitable model is taken, for the life of the process; the moment this is
 certain, the others are left. Of two prompts at once, one looks and the other waits for it. What was not found
-is not remembered: the next prompt looks again, so a server that is started late is found.
+is not remembered: the next prompt looks again, so a server that is started late is found. The embedded model,
+where it stands in, is kept like any other: a conversation that never left this machine is not handed to
+whatever begins to listen later.
 
 Rules:
 
@@ -24,7 +26,7 @@ from term2_acp.providers.choosing.candidates import several
 from term2_acp.providers.choosing.choice import Undecided
 from term2_acp.providers.servers.asking import Answers, ask_all
 from term2_acp.providers.servers.known import Known
-from term2_acp.providers.servers.lists import Listing
+from term2_acp.providers.servers.listing import Listing
 
 _log = logging.getLogger(__name__)
 

@@ -3,14 +3,14 @@
 The part of ``resolve`` that has to know which models there are. It is loaded by a start that asks for it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import frozen
 
-from term2_acp.providers.catalog.lists import Lists
 from term2_acp.providers.choosing.candidates import ambiguous, is_pattern, quoted, several, unknown
 from term2_acp.providers.choosing.choice import Decided, Nothing, Resolved, Undecided, Unresolved
+from term2_acp.providers.choosing.listed import Lists
 from term2_acp.providers.servers.known import Known
 
 
@@ -47,7 +47,8 @@ class Names:
         if provider.problem is not None:
             return Resolved(Nothing(provider.problem))
         # Its server may be started after us. The prompt asks it again.
-        told = f"{found.silence} It is asked again with the first prompt."
+        mute = f"The model server of {provider.name} lists no model that can be talked to."
+        told = f"{found.silence or mute} It is asked again with the first prompt."
         return Resolved(Undecided((provider,)), (told,))
 
     def _of_all(self, model: str) -> _Meant | Unresolved:
@@ -86,7 +87,7 @@ class Names:
         if model in listed.ids:
             return _Meant(decided)
         if listed.silence is None:
-            return self._unknown(typed or model, [provider])
+            return self._unknown(typed or model, [provider], bare=not typed)
         if not model or is_pattern(model):
             what = f"model {quoted(model)} is no id"
             return Unresolved(f"{what}; write the whole id of a model of {provider.name}")
@@ -95,8 +96,16 @@ class Names:
         why = f"{listed.silence} " if listed.silence else ""
         return _Meant(decided, (f"{why}The model {quoted(model)} is taken as written.",))
 
-    def _unknown(self, model: str, providers: Iterable[Known], *, everywhere: bool = False) -> Unresolved:
+    def _unknown(
+        self, model: str, providers: Iterable[Known], *, everywhere: bool = False, bare: bool = False
+    ) -> Unresolved:
         searched = [(provider, self._lists.of(provider)) for provider in providers]
-        names = {provider.name for provider, _ in searched}
-        others = [e for e in self._known.values() if e.catalog and not e.configured and e.name not in names]
-        return Unresolved(unknown(model, searched, others if everywhere else ()))
+        others = self._without_key(model, [provider.name for provider, _ in searched]) if everywhere else []
+        return Unresolved(unknown(model, searched, others, bare=bare))
+
+    def _without_key(self, model: str, searched: Collection[str]) -> Sequence[Known]:
+        """The other servers that have the model, by the catalog, and of which the key is missing."""
+        from term2_acp.providers.catalog.catalog import catalog_models  # only for a refusal
+
+        others = [e for e in self._known.values() if not e.configured and e.name not in searched]
+        return [each for each in others if each.catalog and model in catalog_models(each.catalog)]

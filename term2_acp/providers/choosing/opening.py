@@ -9,16 +9,17 @@ import functools
 from typing import TYPE_CHECKING
 
 from term2_acp.domain.effort import Effort
-from term2_acp.providers.base import ModelSource, NotUsable, Provider
 from term2_acp.providers.choosing.choice import Choice, Decided, Nothing, Resolved
 from term2_acp.providers.choosing.source import Fixed, Later
+from term2_acp.providers.errors import NotUsable
 from term2_acp.providers.servers.known import Known
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # see the module
+    from term2_acp.providers.base import ModelSource, Provider
     from term2_acp.providers.servers.cache import ModelsCache
 
 
-def open_source(resolved: Resolved, *, idle_s: float, state: str | None) -> ModelSource:
+def open_source(resolved: Resolved, *, idle_s: float, state: str | None) -> "ModelSource":
     """The source of the models of this process.
 
     ``idle_s`` is the longest silence of a stream, in seconds. What servers say of their models is kept in the
@@ -39,7 +40,7 @@ class _Opener:
         self._idle_s = idle_s
         self._state = state
 
-    def source(self, choice: Choice) -> ModelSource:
+    def source(self, choice: Choice) -> "ModelSource":
         """The source of what was chosen."""
         match choice:
             case Nothing(message):
@@ -51,7 +52,7 @@ class _Opener:
 
                 return Discovered(undecided, self.found)
 
-    def found(self, provider: Known, model: str) -> ModelSource:
+    def found(self, provider: Known, model: str) -> "ModelSource":
         """The source of a model that was found only now.
 
         Raises:
@@ -66,7 +67,7 @@ class _Opener:
                 raise NotUsable(f"The model {refused}.")
         return self.model(provider, model)
 
-    def model(self, provider: Known, model: str) -> ModelSource:
+    def model(self, provider: Known, model: str) -> "ModelSource":
         """The source of one model."""
         if provider.problem is not None:
             return self._unusable(provider.name, provider.problem, model)
@@ -88,7 +89,7 @@ class _Opener:
         )
         return Fixed(opened, model, self._effort, learn=described.learn)
 
-    def _other(self, provider: Known) -> Provider:
+    def _other(self, provider: Known) -> "Provider":
         settings = provider.settings
         if provider.type == "local":
             from term2_acp.providers.local.model import LocalModel
@@ -109,7 +110,7 @@ class _Opener:
         except NotUsable as error:
             return Unusable(provider.name, error.message)
 
-    def _unusable(self, name: str, message: str, model: str) -> ModelSource:
+    def _unusable(self, name: str, message: str, model: str) -> "ModelSource":
         from term2_acp.providers.unusable import Unusable
 
         return Fixed(Unusable(name, message), model, self._effort)

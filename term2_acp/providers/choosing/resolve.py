@@ -4,7 +4,7 @@ Rules:
 
 - A model is named by its exact id, or by ``provider/model``. With a provider named too, the whole string is
   an id of that provider. What a provider has is known from the settings, the catalog or the cache; its server
-  is asked only where none of them lists anything (``lists``).
+  is asked only where none of them lists anything (``listed``).
 - The same id under two configured providers, a string that is both an id and a ``provider/model``, a pattern,
   an unknown id and an unknown provider are refused with the candidates named.
 - A provider that is not configured is meant only where nothing that is configured can be.
@@ -34,7 +34,7 @@ from term2_acp.providers.servers.known import Known, discoverable, known_provide
 from term2_acp.providers.servers.presets import BY_KEY_FIRST, BY_KEY_LAST
 
 if TYPE_CHECKING:
-    from term2_acp.providers.catalog.lists import Ask
+    from term2_acp.providers.choosing.listed import Ask
 
 NOTHING_USABLE = (
     "No model is configured. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or OPENROUTER_API_KEY, start a model "
@@ -56,7 +56,7 @@ def resolve(
 
     ``state`` is the directory of what servers said before, None for none; with ``keep`` False it stays as it
     is. ``ask`` stands in for the asking of servers, ``installed`` finds the weights of the embedded model. It
-    blocks while servers are asked, for ``lists.ASK_S`` seconds at most.
+    blocks while servers are asked, for ``listed.ASK_S`` seconds at most.
     """
     known = known_providers(config, environ)
     provider = known.get(config.provider) if config.provider is not None else None
@@ -66,11 +66,12 @@ def resolve(
 
         found = Unresolved(unknown_provider(config.provider, known))
     elif provider is None and config.model is None:
-        found = _first_usable(config, known, installed)
+        choice = _first_usable(config, known, installed)
+        found = Resolved(choice, tuple(_passed_over(known, choice)))
     elif provider is not None and config.model is None and provider.default_model is not None:
         found = Resolved(Decided(provider, provider.default_model))
     else:
-        from term2_acp.providers.catalog.lists import Lists
+        from term2_acp.providers.choosing.listed import Lists
         from term2_acp.providers.choosing.naming import Names
 
         names = Names(known, Lists(state, keep=keep, ask=ask), installed)
@@ -102,29 +103,40 @@ def _refused_effort(effort: Effort, choice: Choice) -> str | None:
 # -- nothing is named ------------------------------------------------------------------------------
 
 
-def _first_usable(
-    config: Config, known: Mapping[str, Known], installed: Callable[[], Path | None]
-) -> Resolved:
+def _first_usable(config: Config, known: Mapping[str, Known], installed: Callable[[], Path | None]) -> Choice:
     asked: list[Known] = []
     for provider in _by_preference(config, known):
         if _is_usable(provider) and provider.default_model is not None:
-            return Resolved(Decided(provider, provider.default_model))
+            return Decided(provider, provider.default_model)
         if _is_usable(provider):
             asked.append(provider)
     embedded = known["local"]
     otherwise = embedded if embedded.type == "local" and installed() is not None else None
     if asked:
-        return Resolved(Undecided(tuple(asked), otherwise))
+        return Undecided(tuple(asked), otherwise)
     for provider in map(known.__getitem__, BY_KEY_LAST):
         if _is_usable(provider) and provider.default_model is not None:
-            return Resolved(Decided(provider, provider.default_model))
+            return Decided(provider, provider.default_model)
     # Keys and tables that cannot be used are a configuration too: ports of this machine are none of theirs.
     if not any(each.configured for each in known.values()):
-        return Resolved(Undecided(discoverable(), otherwise, any_model=True, nothing=NOTHING_USABLE))
+        return Undecided(discoverable(), otherwise, any_model=True, nothing=NOTHING_USABLE)
     if otherwise is not None:
-        return Resolved(Decided(otherwise, otherwise.models[0]))
+        return Decided(otherwise, otherwise.models[0])
     problems = (each.problem for each in known.values() if each.configured and each.problem is not None)
-    return Resolved(Nothing(next(problems, NOTHING_USABLE)))
+    return Nothing(next(problems, NOTHING_USABLE))
+
+
+def _passed_over(known: Mapping[str, Known], choice: Choice) -> Iterable[str]:
+    """What the person has to be told of the configured providers that are not taken for a fault of theirs.
+
+    A key that is missing is what tells providers apart, unless all that is left is the embedded model. A key
+    that is there and cannot be used is a slip, and the bill or the answers would come from elsewhere.
+    """
+    left = isinstance(choice, Decided) and choice.provider.type == "local"
+    if isinstance(choice, Nothing):
+        return ()
+    found = (each for each in known.values() if each.configured and each.problem is not None)
+    return dict.fromkeys(each.problem or "" for each in found if left or each.key is not None)
 
 
 def _is_usable(provider: Known) -> bool:

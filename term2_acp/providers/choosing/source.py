@@ -1,10 +1,14 @@
 """Where a prompt gets its model from (``ModelSource``): one that is known, or one that is made when asked."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import trio
 
-from term2_acp.providers.base import Effort, ModelChoice, ModelSource, Provider
+from term2_acp.domain.effort import Effort
+
+if TYPE_CHECKING:  # ``Later`` is made with a session, and these are imported with its first prompt
+    from term2_acp.providers.base import ModelChoice, ModelSource, Provider
 
 
 async def _nothing(model: str) -> None:
@@ -21,17 +25,19 @@ class Fixed:
 
     def __init__(
         self,
-        provider: Provider,
+        provider: "Provider",
         model: str,
         effort: Effort = Effort.DEFAULT,
         *,
         learn: Callable[[str], Awaitable[None]] = _nothing,
     ) -> None:
+        from term2_acp.providers.base import ModelChoice  # see above
+
         self.merge_text = provider.merge_text
         self._choice = ModelChoice(provider, model, effort)
         self._learn = learn
 
-    async def choice(self) -> ModelChoice:
+    async def choice(self) -> "ModelChoice":
         """See ``ModelSource``."""
         await self._learn(self._choice.model)
         return self._choice
@@ -50,11 +56,11 @@ class Later:
 
     merge_text = True
 
-    def __init__(self, make: Callable[[], ModelSource]) -> None:
+    def __init__(self, make: Callable[[], "ModelSource"]) -> None:
         self._make = make
         self._source: ModelSource | None = None
 
-    async def choice(self) -> ModelChoice:
+    async def choice(self) -> "ModelChoice":
         """See ``ModelSource``."""
         if self._source is None:
             self._source = self._make()

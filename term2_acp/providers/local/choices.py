@@ -13,6 +13,11 @@ Rules:
 - A call is offered only when the prompt has a word for it (read apart, for which naming a file is enough),
   and none where it asks how something is done, or says not to do it.
 - A prompt that begins with such a word is an order: then there is no ``say`` to choose.
+- A command is one that somebody is told to run: what was run, or runs, is none.
+- A prompt that is longer than ``_LONGEST_PROMPT`` carries a text with it, whose words are no orders: nothing
+  is offered for it. So reading a prompt apart takes milliseconds, whatever is in it.
+- A line is printable and short, else its call is not offered: it is written into a grammar, and the model
+  writes it token by token.
 - A file is read before it is edited. What a prompt names besides what was chosen first follows without
   another question, at most ``MOST_CALLS`` calls a prompt.
 """
@@ -27,6 +32,10 @@ from attrs import frozen
 MOST_CALLS = 4
 # Lines that are offered for one prompt.
 _MOST_CHOICES = 8
+# Characters of a prompt that is read apart.
+_LONGEST_PROMPT = 4000
+# Bytes of a line. The model writes some sixty of them in a second.
+_LONGEST_LINE = 240
 _LONGEST_PATH = 200
 # Characters of a command or a text that are copied from a prompt.
 _LONGEST_COPY = 200
@@ -51,14 +60,20 @@ _LIST_WORDS = re.compile(
     r"(?<!\ba )\blist\b|\b(files|folders?|director(y|ies)|ls)\b|\bwhat is (here|in)\b", re.IGNORECASE
 )
 _FIND_WORDS = re.compile(r"\b(find|search|grep|look for|where is|where are)\b", re.IGNORECASE)
-_RUN_WORDS = re.compile(r"\b(?:run|execute)\s+", re.IGNORECASE)
+_RUN_WORDS = re.compile(
+    r"(?:^|[.?!,;:]\s|\n|\b(?:please|you|you to|and|then|now|also|just|first|let.?s)\s)"
+    r"[^\S\n]*(?:run|execute)\s+",  # no line break: of thousands in a row, each would be tried with each
+    re.IGNORECASE,
+)
 _RUN_END = re.compile(r"[.?!,;](\s|$)|\s(and|then|please|for me)\b|\n", re.IGNORECASE)
-_NO_COMMAND = re.compile(r"(the|a|an|my|your|this|that|it|all|some|into|out|away)\b", re.IGNORECASE)
+_NO_COMMAND = re.compile(
+    r"(the|a|an|my|your|this|that|it|all|some|into|out|away|in|on|at|with|for|from|to)\b", re.IGNORECASE
+)
 _CREATE_WORDS = re.compile(r"\b(create|make|write|add)\b", re.IGNORECASE)
 _EDIT_WORDS = re.compile(r"\b(replace|change|rename|edit)\b", re.IGNORECASE)
 _HOW = re.compile(r"\bhow (do|to|can|would|should|does)\b", re.IGNORECASE)
 _NOT = re.compile(r"\b(don.?t|do not|never|not to|shouldn.?t|should not|without)\b", re.IGNORECASE)
-_POLITE = r"(?:please\s+|(?:can|could|would|will)\s+you\s+(?:please\s+)?|now\s+|then\s+)*"
+_POLITE = r"(?:please\s+|(?:can|could|would|will)\s+you\s+|now\s+|then\s+)*"
 _ORDER = re.compile(
     rf"{_POLITE}(read|open|show|print|cat|summari[sz]e|explain|list|ls|find|search|grep|look|run|execute"
     r"|create|make|write|add|replace|change|edit)\b",
@@ -81,6 +96,8 @@ class Choice:
 
 def mentioned_files(text: str) -> tuple[str, ...]:
     """The words of ``text`` that look like files: they have a dot or a slash in them. In order, once each."""
+    if len(text) > _LONGEST_PROMPT:
+        return ()
     words = [span.strip() for span in _spans(text)]
     words += [word.lstrip(_BEFORE).rstrip(_BEHIND) for word in _QUOTED.sub(" ", text).split()]
     found = {word for word in words if _is_file(word)}
@@ -100,7 +117,10 @@ def choices(
     ``files`` are the workspace's files, ``tools`` the names of the tools that there are, ``read`` the files
     that were read already. What would edit an unread file reads it.
     """
-    every = [choice for choice in _every(text, files, frozenset(read)) if choice.tool in tools]
+    if len(text) > _LONGEST_PROMPT:
+        return ()
+    found = _every(text, files, frozenset(read))
+    every = [choice for choice in found if choice.tool in tools and _can_be_written(choice.line)]
     by_line = {choice.line: choice for choice in reversed(every)}  # of two with one line, the first
     lines = dict.fromkeys(choice.line for choice in every)
     return tuple(by_line[line] for line in lines)[:_MOST_CHOICES]
@@ -208,6 +228,10 @@ def _by_name(text: str, files: Sequence[str]) -> Iterator[str]:
         stem = path.partition(".")[0].lower()
         if "/" not in path and stem in words and stem in _CALLED_BY_NAME:
             yield path
+
+
+def _can_be_written(line: str) -> bool:
+    return line.isprintable() and len(line.encode()) <= _LONGEST_LINE
 
 
 def _is_inside(word: str) -> bool:

@@ -41,7 +41,6 @@ from term2_acp.providers.base import (
     wait_silently,
 )
 from term2_acp.providers.chat.reply import ChatReply
-from term2_acp.providers.chat.request import encode
 from term2_acp.providers.ended import Ended
 from term2_acp.providers.faults import Faults
 from term2_acp.providers.http_stream import HttpStream
@@ -56,6 +55,7 @@ from term2_acp.providers.local.prompt import (
     next_step,
 )
 from term2_acp.providers.local.weights import HOW_TO_INSTALL
+from term2_acp.providers.wire_words import encode
 from term2_acp.web.client import HttpClient
 
 _log = logging.getLogger(__name__)

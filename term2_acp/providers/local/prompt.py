@@ -39,6 +39,9 @@ _TOKENS_A_MESSAGE = 8
 # What stands between two messages of one side in a row. It costs less than a message of its own.
 _BETWEEN = "\n\n"
 _CHAT_BYTES = CONTEXT_TOKENS - ANSWER_TOKENS - 256
+# Bytes of what was said before the last words. It is read anew each turn, for seconds; and of more than a
+# little, such a model only says the words again.
+_EARLIER_BYTES = 600
 # Bytes of what tools found that the model is shown. It reads 140 to 460 tokens a second.
 _CONTENT_BYTES = 2400
 _QUESTION_BYTES = 600
@@ -52,28 +55,20 @@ _SYSTEM = "You are a small helpful model. Answer shortly and plainly."
 _SAY = "say"
 _CHOOSE = "Choose one command for what the user wants, or say to just answer."
 
-# Pairs of a prompt and the right choice. The model copies their form more than it follows words.
+# Pairs of a prompt and the right choice. The model copies their form more than it follows words. Few, short:
+# they are read before the first choice, and twenty of them chose no better.
 _EXAMPLES: tuple[tuple[str, str], ...] = (
-    ("Read notes.txt and tell me what it says.", "cat notes.txt"),
-    ("Hello, how are you?", "say"),
-    ("Can you run make build?", "run make build"),
-    ("What is in src/app.py?", "cat src/app.py"),
-    ("I like the name config.toml, do you?", "say"),
-    ("List the files.", "ls ."),
-    ("Summarise docs/guide.md please.", "cat docs/guide.md"),
-    ("Where is parse_args used?", "find parse_args"),
-    ('Change "left" to "right" in page.html.', "edit page.html"),
-    ("Thanks, main.c works now.", "say"),
-    ('Search for "error"', "find error"),
-    ('Replace "red" with "blue" in theme.css', "edit theme.css"),
-    ("How do I list files in bash?", "say"),
-    ("Please execute df -h", "run df -h"),
-    ('Create hello.txt with "hi there"', "write hello.txt"),
-    ("Open setup.cfg", "cat setup.cfg"),
+    ("Read notes.txt", "cat notes.txt"),
+    ("Hello", "say"),
+    ("Can you run make?", "run make"),
+    ("What is in app.py?", "cat app.py"),
+    ("I like the name config.toml.", "say"),
+    ("Where is parse used?", "find parse"),
+    ('Can you change "a" to "b" in page.html?', "edit page.html"),
     ("Which files are in src?", "ls src"),
-    ("Read list.csv.", "cat list.csv"),
-    ("Run `pytest -q`.", "run pytest -q"),
-    ("Explain tests/test_one.py to me.", "cat tests/test_one.py"),
+    ("Run `ls`", "run ls"),
+    ("Is there an error in x.py?", "cat x.py"),
+    ("I deleted list.csv yesterday.", "say"),
 )
 
 # How a result is told, and what is asked about it.
@@ -151,7 +146,7 @@ def answer(request: Request, files: Sequence[str] = ()) -> Answer:
 
 def chosen(words: str, offered: Sequence[Choice]) -> Choice | None:
     """The call that the model chose, or None for ``say``."""
-    return next((choice for choice in offered if choice.line == words.strip()), None)
+    return next((choice for choice in offered if choice.line.strip() == words.strip()), None)
 
 
 def verb_of(choice: Choice) -> str:
@@ -281,7 +276,7 @@ def _chat_messages(messages: Sequence[Message], note: str) -> list[dict[str, str
 
 
 def _latest(said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The last of what was said that fits; of the very last, as much of its beginning as fits."""
+    """The last words, as much of their beginning as fits, and of what was said before them what fits."""
     room = _CHAT_BYTES - _NOTE_BYTES - len(_SYSTEM)
     kept: list[tuple[str, str]] = []
     for role, text in reversed(said):
@@ -290,8 +285,8 @@ def _latest(said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
             if not kept:
                 kept.append((role, _cut(text, room - _TOKENS_A_MESSAGE)))
             break
+        room = min(room - size, room if kept else _EARLIER_BYTES)
         kept.append((role, text))
-        room -= size
     return kept[::-1]
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
-from term2_acp.providers.responses.places import phase_of
-from term2_acp.providers.text import is_well_formed, well_formed
+from term2_acp.providers.responses.opaque import phase_of
+from term2_acp.providers.text import TextPieces, well_formed
 from term2_acp.providers.wire import Broken
-from term2_acp.providers.wire_words import encode
+from term2_acp.providers.wire_values import arguments_of
 
 MESSAGE, REASONING, CALL = "message", "reasoning", "function_call"
 
@@ -41,7 +41,8 @@ class Item:
     done: bool = False
     cut: bool = False
     listed: bool = False
-    _high_surrogate: str = ""
+    _size: int = 0  # characters of text
+    _text: TextPieces = field(factory=TextPieces)
 
     @property
     def arguments(self) -> str:
@@ -49,31 +50,28 @@ class Item:
         return well_formed(self.whole or "".join(self.pieces) or self.begun or "{}")
 
     def say(self, text: str) -> str:
-        """Add text; return it as Unicode: a pair of surrogates that was cut in two waits for its half."""
-        if self._high_surrogate or not is_well_formed(text):
-            text = self._high_surrogate + text
-            cut = "\ud800" <= text[-1] <= "\udbff"
-            self._high_surrogate = text[-1] if cut else ""
-            text = well_formed(text[:-1] if cut else text)
+        """Add text; return what is certain of it by now, as Unicode."""
+        text = self._text.take(text)
         if text:
             self.pieces.append(text)
+            self._size += len(text)
         return text
 
     def fall_silent(self) -> str:
         """No more text comes: what stands for half of a pair of surrogates whose other half never came."""
-        half, self._high_surrogate = self._high_surrogate, ""
-        return self.say(half and "\ufffd")
+        return self.say(self._text.end())
 
     def say_rest(self, whole: str) -> str:
         """Add what of the whole text did not come in pieces, and return it.
 
         A whole that does not begin with the pieces adds nothing: what was shown stands.
         """
-        said, whole = "".join(self.pieces), well_formed(whole)
-        if len(whole) <= len(said) or not whole.startswith(said):
+        whole = well_formed(whole)
+        # The length first: a whole may be told many times, and joining the pieces for each is quadratic.
+        if len(whole) <= self._size or not whole.startswith("".join(self.pieces)):
             return ""
-        self._high_surrogate = ""
-        return self.say(whole[len(said) :])
+        self._text.end()  # a half that waits is in the whole text, with its other half
+        return self.say(whole[self._size :])
 
     def tell(self, value: dict[str, Any]) -> Broken | None:
         """Take what an event says of the item, apart from its content."""
@@ -105,16 +103,6 @@ class Item:
         self.cut = self.cut or value.get("status") == "incomplete"
         arguments = arguments_of(value.get("arguments"))
         return arguments if isinstance(arguments, Broken) else self.tell_whole(arguments)
-
-
-def arguments_of(value: Any) -> str | Broken:
-    """Arguments as text; some servers send the value itself."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    try:
-        return encode(value).decode()
-    except RecursionError:
-        return Broken("sent a tool call that is nested too deep")
 
 
 def word(value: Any) -> str:

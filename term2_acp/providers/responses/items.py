@@ -19,18 +19,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from term2_acp.providers.base import ToolCallDelta
-from term2_acp.providers.chat.calls import MAX_ARGUMENTS, MAX_CALLS, parses
 from term2_acp.providers.responses.item import (
     CALL,
     MIXED_UP,
     REASONING,
     Item,
-    arguments_of,
     differ,
     word,
 )
 from term2_acp.providers.text import well_formed
 from term2_acp.providers.wire import Broken
+from term2_acp.providers.wire_values import MAX_ARGUMENTS, MAX_CALLS, arguments_of, parses
 
 # Items in one reply. Real ones have a handful besides their calls.
 MAX_ITEMS = 1024

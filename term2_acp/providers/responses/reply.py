@@ -17,24 +17,23 @@ Rules:
   and the status inside it differ, the worse of them is believed.
 - Text that only a whole item brings is given once. Text that was given is not taken back.
 - Parts of a summary, and thoughts of several items in a row, are set apart by a blank line.
-- Numbers of tokens that cannot be (negative, fractions, NaN, absurd) are dropped.
+- Numbers of tokens that cannot be (``wire_values.tokens``) are dropped.
 
 Source: OpenAI API reference, "Streaming events" of "Responses", November 2026.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from term2_acp.providers.base import Delta, Finish, Finished, TextDelta, ThoughtDelta, UsageDelta
-from term2_acp.providers.chat.usage import tokens
 from term2_acp.providers.responses.item import CALL, MESSAGE, REASONING, Item, word
 from term2_acp.providers.responses.items import ItemGatherer
-from term2_acp.providers.responses.places import Place, reasoning_item, write_places
+from term2_acp.providers.responses.opaque import Place, reasoning_item, write_places
 from term2_acp.providers.text import well_formed
 from term2_acp.providers.wire import Broken, ServerError
+from term2_acp.providers.wire_values import NOT_STRICT, decode_loosely, tokens, value_of
 
 # Keepalive events of one reply that count. They come about twice a minute, and the longest thoughts take a
 # quarter of an hour.
@@ -84,20 +83,20 @@ class ResponsesReply:
         """See ``Reply``."""
         try:
             event = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except NOT_STRICT:
             if data.strip() == b"[DONE]":  # other servers of this wire end so
                 self.over = True
                 return []
-            loose = _decode_loosely(data)
+            loose = decode_loosely(data, _Event)
             if loose is None:
-                return ServerError(_value(data)) if name == "error" else _UNREADABLE
+                return ServerError(value_of(data)) if name == "error" else _UNREADABLE
             event = loose
         kind = event.type if isinstance(event.type, str) else name
         fold = _FOLDS.get(kind)
         if fold is not None:
             return fold(self, kind, event)
         if kind == "error" or event.error is not None:
-            return ServerError(_value(data))
+            return ServerError(value_of(data))
         return None
 
     def close(self) -> list[Delta] | Broken:
@@ -297,16 +296,3 @@ def _parts(value: Any) -> list[dict[str, Any]]:
 
 def _words(part: dict[str, Any]) -> str:
     return word(part.get("text")) or word(part.get("refusal"))
-
-
-def _decode_loosely(data: bytes) -> _Event | None:
-    """Decode what strict JSON refuses: NaN, lone surrogates, bytes that are not UTF-8."""
-    value = _value(data)
-    return msgspec.convert(value, _Event) if isinstance(value, dict) else None
-
-
-def _value(data: bytes) -> Any:
-    try:
-        return json.loads(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return data.decode("utf-8", "replace")

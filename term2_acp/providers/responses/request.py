@@ -5,7 +5,7 @@ Rules:
 - The server stores nothing (``store`` is false) and is told everything: the whole history goes with each
   request, and no ``previous_response_id``.
 - A reply goes back in the order in which its server made it, with its reasoning items and the server's own
-  ids of its calls (``places``), to the model that made it; to others, and if anything of it was
+  ids of its calls (``opaque``), to the model that made it; to others, and if anything of it was
   lost, as its text and then its calls. A reasoning item goes only where the item that it led to follows: the
   server refuses it alone. A reply that was cut goes without.
 - Items have no ids, reasoning items excepted, whose encrypted content is bound to theirs: an id is looked up
@@ -37,7 +37,7 @@ from term2_acp.providers.base import (
     UserSaid,
     unseen,
 )
-from term2_acp.providers.responses.places import GOOD_ID, Place, phase_of, read_places, reasoning_item
+from term2_acp.providers.responses.opaque import GOOD_ID, Place, phase_of, read_places, reasoning_item
 from term2_acp.providers.wire_words import CallIds, encode, function_name, marked_if_cut, object_arguments
 
 # Characters that a key of the prompt cache may have.

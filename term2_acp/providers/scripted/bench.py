@@ -19,7 +19,7 @@ from itertools import chain, repeat
 from attrs import frozen
 
 from term2_acp.providers.base import Finish, Finished, TextDelta, ToolCallDelta
-from term2_acp.providers.scripted.steps import Hang, Played, Wait
+from term2_acp.providers.scripted.playing import Hang, Played, Wait
 
 GREETING = "Hello from the scripted model."
 # A file that every system has, that is no secret, and that lies in no workspace.

@@ -1,11 +1,6 @@
-"""The scripted provider: a model that says what its script says. For tests, demos and benchmarks.
+"""The scripted provider: a model that says what its script says. For tests, demos and benchmarks."""
 
-Theory of operation. A script makes an iterator, and a stream reads it in the task of whoever reads the
-stream: no task and no channel stand between, so that a benchmark pays for one checkpoint and one list a
-read, and under Trio's autojump clock every wait is exact.
-"""
-
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +8,6 @@ import trio
 
 from term2_acp.providers.base import (
     AssistantSaid,
-    Delta,
     DeltaStream,
     Message,
     ModelInfo,
@@ -24,11 +18,10 @@ from term2_acp.providers.base import (
     wait_silently,
 )
 from term2_acp.providers.scripted.bench import Bench
+from term2_acp.providers.scripted.playing import PlayedStream
 from term2_acp.providers.scripted.script import Script, ScriptError, read_script
-from term2_acp.providers.scripted.steps import Hang, Played, Wait
 
 BENCH = "bench"
-_WAITS = (Wait, Hang)  # a tuple that exists: making a union at each delta costs as much as the delta
 
 
 class Scripted:
@@ -51,7 +44,7 @@ class Scripted:
         """See ``Provider``. Entering does not wait."""
         del on_wait
         prompt, call = _place(request.messages)
-        yield _ScriptedStream(self._script.play(prompt, call), self._script.per_read)
+        yield PlayedStream(self._script.play(prompt, call), self._script.per_read)
 
     def rest_nowait(self) -> None:
         """See ``Provider``. There is nothing to let go of."""
@@ -59,40 +52,6 @@ class Scripted:
     async def aclose(self) -> None:
         """See ``Provider``. There is nothing to close."""
         await trio.lowlevel.checkpoint()
-
-
-class _ScriptedStream:
-    def __init__(self, played: Iterator[Played], per_read: int) -> None:
-        self._played = played
-        self._per_read = per_read
-        self._held: Wait | Hang | None = None  # met behind deltas, which had to go first
-
-    async def receive(self) -> Sequence[Delta]:
-        """See ``DeltaStream``."""
-        if self._held is None:
-            await trio.lowlevel.checkpoint()
-        else:
-            held, self._held = self._held, None
-            await _wait(held)
-        deltas: list[Delta] = []
-        for played in self._played:
-            if isinstance(played, _WAITS):
-                if deltas:
-                    self._held = played
-                    break
-                await _wait(played)
-                continue
-            deltas.append(played)
-            if len(deltas) == self._per_read:
-                break
-        return deltas
-
-
-async def _wait(what: Wait | Hang) -> None:
-    if isinstance(what, Hang):
-        await trio.sleep_forever()
-    else:
-        await trio.sleep(what.seconds)
 
 
 def _place(messages: Sequence[Message]) -> tuple[str, int]:

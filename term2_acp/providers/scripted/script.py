@@ -16,7 +16,8 @@ import msgspec
 from attrs import frozen
 
 from term2_acp.providers.base import Failed, Finish, Finished, RequestRefused, ToolCallDelta
-from term2_acp.providers.scripted.steps import STEPS, Hang, Played, Step
+from term2_acp.providers.scripted.playing import Hang, Played
+from term2_acp.providers.scripted.steps import STEPS, Step
 
 # Deltas that a reader gets in one piece, unless the script says otherwise.
 _PER_READ = 64

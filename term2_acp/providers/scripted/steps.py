@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import msgspec
-from attrs import frozen
 
 from term2_acp.providers.base import (
     AuthenticationFailed,
     ConnectionFailed,
     ContextOverflow,
-    Delta,
     Failed,
     Finish,
     Finished,
@@ -30,7 +28,8 @@ from term2_acp.providers.base import (
     ToolCallDelta,
     UsageDelta,
 )
-from term2_acp.providers.chat.request import encode
+from term2_acp.providers.scripted.playing import Hang, Played, Wait
+from term2_acp.providers.wire_words import encode
 
 ERRORS: dict[str, type[ProviderError]] = {
     kind.code.removeprefix("provider_"): kind
@@ -46,21 +45,6 @@ ERRORS: dict[str, type[ProviderError]] = {
         StreamSilent,
     )
 }
-
-
-@frozen
-class Wait:
-    """Nothing comes for this many seconds."""
-
-    seconds: float
-
-
-@frozen
-class Hang:
-    """Nothing comes any more, and the stream stays open."""
-
-
-Played = Delta | Wait | Hang
 
 
 Fill = Callable[[Any], Any]

@@ -7,8 +7,8 @@ import trio
 from term2_acp.providers.base import StreamSilent
 from term2_acp.providers.faults import Faults
 from term2_acp.providers.servers.known import Known
-from term2_acp.providers.servers.lists import Listing
-from term2_acp.providers.servers.server import ModelServer, NoList
+from term2_acp.providers.servers.listing import Listing
+from term2_acp.providers.servers.model_server import ModelServer, NoList
 
 # Seconds for the closing of connections that are of no use any more.
 _CLOSE_S = 0.5

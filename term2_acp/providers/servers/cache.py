@@ -17,6 +17,7 @@ where to make them.
 import contextlib
 import logging
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping
 
@@ -25,7 +26,8 @@ from attrs import frozen
 
 from term2_acp.domain.usage import Prices
 from term2_acp.providers.servers.facts import ServerFacts
-from term2_acp.providers.servers.lists import Listing, ServerModel
+from term2_acp.providers.servers.listing import Listing, ServerModel, is_id
+from term2_acp.providers.servers.pricing import DEAREST_PICO
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +91,8 @@ class ModelsCache:
         age = self._clock() - server.asked
         # A time that lies ahead of us is a clock that was set; nothing can be told from it.
         fresh = 0 <= age < (LOCAL_S if local else REMOTE_S)
-        return Remembered(Listing(tuple(map(_from_row, server.models)), server.whole), fresh)
+        models = (_from_row(row) for row in server.models if is_id(row.id))
+        return Remembered(Listing(tuple(models), server.whole), fresh)
 
     def keep(self, base_url: str, listing: Listing) -> None:
         """Remember what the server says now."""
@@ -103,10 +106,7 @@ class ModelsCache:
 
     def _read(self) -> Mapping[str, _Server]:
         try:
-            # Not blocking: a FIFO in its place must hold nobody up.
-            fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with open(fd, "rb") as file:
-                content = file.read(MAX_FILE_BYTES + 1)
+            content = _content(self.path)
             kept = msgspec.json.decode(content, type=_File)
         except (OSError, msgspec.DecodeError, RecursionError):
             return {}
@@ -125,6 +125,21 @@ class ModelsCache:
             os.replace(path, self.path)
         except OSError as error:
             _log.info("what model servers said is not kept: %s", os.strerror(error.errno or 0).lower())
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _content(path: str) -> bytes:
+    """The bytes of the file, and none of what is not a regular one."""
+    # Not blocking: a FIFO in its place must hold nobody up.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b""
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    finally:
+        os.close(fd)
 
 
 def _name(base_url: str) -> str:
@@ -148,9 +163,8 @@ def _to_row(model: ServerModel) -> _Model:
 
 
 def _from_row(row: _Model) -> ServerModel:
-    # What could be negative was not written by us.
-    prices = (
-        Prices(*row.prices) if row.prices is not None and all((p or 0) >= 0 for p in row.prices) else None
-    )
+    # What is negative or beyond the dearest was not written by us.
+    sane = row.prices is not None and all(0 <= (p or 0) <= DEAREST_PICO for p in row.prices)
+    prices = Prices(*row.prices) if row.prices is not None and sane else None
     facts = ServerFacts(row.context, row.output, row.images, prices)
     return ServerModel(row.id, facts, row.talks, row.loaded, row.owner, row.told)

@@ -103,8 +103,8 @@ def secrets_of(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def host_of(base_url: str) -> str:
-    """The host in a URL, without its port and the brackets of an address."""
-    host = base_url.partition("://")[2].partition("/")[0]
+    """The host in a URL, in lower case, without its port and the brackets of an address."""
+    host = base_url.partition("://")[2].partition("/")[0].lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]

@@ -114,9 +114,6 @@ BY_KEY_FIRST = ("openai", "anthropic", "openrouter")
 BY_KEY_LAST = tuple(p.name for p in _TABLE if p.keys and p.name not in BY_KEY_FIRST)
 """Taken, if their key is set, behind what the settings list."""
 
-KEY_VARIABLES = tuple(variable for preset in _TABLE for variable in preset.keys)
-"""The environment variables that may hold a key without being named in the settings."""
-
 _DEFAULT_URLS = {RESPONSES: PRESETS["openai"].base_url, MESSAGES: PRESETS["anthropic"].base_url}
 
 

@@ -16,6 +16,9 @@ from term2_acp.domain.usage import PICO, Prices
 
 MILLION = 1_000_000
 
+DEAREST_PICO = DEAREST_USD * PICO // MILLION
+"""The dearest token, in pico-USD. Above it, what a call costs could leave the 64 bits that a database has."""
+
 Usd = Decimal | int | float | str | None
 """A price as it is told."""
 

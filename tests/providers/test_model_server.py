@@ -9,13 +9,13 @@ import trio
 from attrs import evolve
 
 from term2_acp.providers.base import AuthenticationFailed, ConnectionFailed, StreamBroke, StreamSilent
-from term2_acp.providers.servers import server as server_models
+from term2_acp.providers.servers import model_server
 from term2_acp.providers.servers.asking import ask_all
 from term2_acp.providers.servers.facts import ServerFacts
 from term2_acp.providers.servers.known import Known
-from term2_acp.providers.servers.lists import MAX_MODELS, Listing
+from term2_acp.providers.servers.listing import MAX_MODELS, Listing
+from term2_acp.providers.servers.model_server import MAX_BODY_BYTES, MAX_PAGES, NoList
 from term2_acp.providers.servers.presets import MESSAGES, PRESETS
-from term2_acp.providers.servers.server import MAX_BODY_BYTES, MAX_PAGES, NoList
 from tests.kit.listing import lists, preset_at, routes, says_json
 from tests.kit.model_server import Answer, body, head_only, never, open_model_server, refuse, status
 
@@ -223,7 +223,7 @@ async def test_a_cancel_closes_every_connection() -> None:
 
 
 async def test_ten_thousand_models_are_read_as_far_as_the_bound_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_models, "MAX_BODY_BYTES", 10 * MAX_BODY_BYTES)
+    monkeypatch.setattr(model_server, "MAX_BODY_BYTES", 10 * MAX_BODY_BYTES)
     many = json.dumps({"data": [{"id": f"m{number}"} for number in range(10_000)]}).encode()
     async with open_model_server(says_json(many)) as server:
         found = await listing_of(lab(server.base_url))

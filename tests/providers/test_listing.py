@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from term2_acp.domain.usage import Prices
 from term2_acp.providers.servers.facts import ServerFacts
-from term2_acp.providers.servers.lists import (
+from term2_acp.providers.servers.listing import (
     MAX_ID_CHARS,
     MAX_MODELS,
     Listing,

@@ -19,8 +19,8 @@ from term2_acp.providers.servers.known import Known
 
 if TYPE_CHECKING:
     from term2_acp.providers.servers.cache import ModelsCache
-    from term2_acp.providers.servers.lists import Listing
-    from term2_acp.providers.servers.server import NoList
+    from term2_acp.providers.servers.listing import Listing
+    from term2_acp.providers.servers.model_server import NoList
 
 # Seconds that servers have, at the start, to say which models they have.
 ASK_S = 3.0
@@ -75,8 +75,9 @@ class Lists:
 
     def _look(self, provider: Known) -> bool:
         """Whether the list is somewhere, or cannot be had: then it is in ``_found``."""
+        found: Listed | None = None
         if provider.models:
-            found: Listed | None = Listed(provider.models)
+            found = Listed(provider.models)
         elif provider.catalog is not None:
             from term2_acp.providers.catalog.catalog import (
                 catalog_models,  # 20 ms, where a model has to be looked up
@@ -86,7 +87,7 @@ class Lists:
             # A model that the person describes is one, however new it is.
             described = tuple(provider.settings.catalog) if provider.settings is not None else ()
             found = Listed(tuple(dict.fromkeys((*described, *ids))), of_catalog=True) if ids else None
-        else:
+        if found is None:
             found = self._remembered(provider, stale=False)
         if found is None and (provider.problem is not None or not provider.is_server):
             found = Listed((), silence=provider.problem or "")
@@ -96,7 +97,7 @@ class Lists:
         return True
 
     def _ask_all(self, unlisted: Sequence[Known]) -> None:
-        from term2_acp.providers.servers.server import NoList  # loaded by whoever asked
+        from term2_acp.providers.servers.model_server import NoList  # loaded by whoever asked
 
         answers = self._ask(unlisted)
         for provider in unlisted:

@@ -19,7 +19,7 @@ from term2_acp.providers.base import ProviderError, StreamBroke
 from term2_acp.providers.faults import Faults
 from term2_acp.providers.servers.facts import ServerFacts
 from term2_acp.providers.servers.known import Known
-from term2_acp.providers.servers.lists import (
+from term2_acp.providers.servers.listing import (
     MAX_MODELS,
     Listing,
     Page,

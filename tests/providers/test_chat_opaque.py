@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from term2_acp.providers.chat.kept import MAX_KEPT, Back, Keeper, kept_in
+from term2_acp.providers.chat.opaque import MAX_KEPT, Back, Keeper, kept_in
 
 
 def details(*pieces: Any) -> Any:

@@ -100,7 +100,7 @@ def read_models(body: bytes) -> Page | None:
         return None
     found = {model.id: model for model in _models(entries[:MAX_MODELS])}
     after = value.get("last_id") if isinstance(value, dict) and value.get("has_more") is True else None
-    return Page(tuple(found.values()), len(entries) <= MAX_MODELS, after if _is_id(after) else None)
+    return Page(tuple(found.values()), len(entries) <= MAX_MODELS, after if is_id(after) else None)
 
 
 def read_props(body: bytes) -> ServerFacts:
@@ -133,7 +133,7 @@ def read_show(body: bytes) -> ServerFacts:
 def _models(entries: list[Any]) -> Iterator[ServerModel]:
     for each in entries:
         entry = {"id": each} if isinstance(each, str) else _mapping(each)
-        model = next((entry[name] for name in ("id", "model", "name") if _is_id(entry.get(name))), None)
+        model = next((entry[name] for name in ("id", "model", "name") if is_id(entry.get(name))), None)
         if model is None:
             continue
         owner = entry.get("owned_by")
@@ -142,7 +142,7 @@ def _models(entries: list[Any]) -> Iterator[ServerModel]:
             _facts(entry),
             _talks(entry, model),
             entry.get("state") == "loaded",
-            owner if isinstance(owner, str) and _is_id(owner) else "",
+            owner if isinstance(owner, str) and is_id(owner) else "",
         )
 
 
@@ -197,7 +197,8 @@ def _talks(entry: Mapping[str, Any], model: str) -> bool:
     )
 
 
-def _is_id(value: Any) -> bool:
+def is_id(value: Any) -> bool:
+    """Whether it can be the id of a model: text on one line, with an end."""
     return isinstance(value, str) and 0 < len(value) <= MAX_ID_CHARS and value.isprintable()
 
 
