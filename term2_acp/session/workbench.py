@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # the session builds its turns here, and is what a turn works
     from term2_acp.session.session import Session
 
 # Files that a model whose words are masked to what there is gets to choose from.
-LISTED_FILES = 2_000
+LISTED_FILES = 10_000
 # Characters of the workspace's AGENTS.md that a model is given; more would crowd out the conversation.
 WORKSPACE_WORDS = 32 * 1024
 

@@ -121,7 +121,7 @@ def test_otherwise_it_just_answers(messages: list[Message], tools: list[ToolSpec
 def test_it_is_told_that_a_file_is_not_there() -> None:
     answer = step(UserSaid("Read z.txt"))
     assert isinstance(answer, Answer)
-    assert answer.body["messages"][-1]["content"].endswith("(There is no z.txt among the files here.)")
+    assert answer.body["messages"][-1]["content"].endswith("(No file called z.txt is listed here.)")
 
 
 @pytest.mark.parametrize("earlier", ["word " * 200_000, "\U0001f600" * 900, "a" * 3000])

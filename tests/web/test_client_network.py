@@ -370,9 +370,10 @@ async def test_a_bomb_is_as_large_as_what_is_read_of_it() -> None:
             piece = await response.receive()
             assert isinstance(piece, bytes)
             assert len(piece) <= 20 * PIECE_BYTES
+        # All of the body may have come before it was left: then its connection was good for another request.
+        await client.aclose()
         with trio.fail_after(20):
             await server.until_sockets(0)
-        await client.aclose()
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "deflate", "gzip, gzip"])

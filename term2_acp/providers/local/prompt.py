@@ -137,7 +137,7 @@ def answer(request: Request, files: Sequence[str] = ()) -> Answer:
         body = _body([_results_message(turn)], ANSWER_TOKENS)
         return Answer({**body, **_NO_LOOPS})
     missing = unlisted_files(turn.prompt, files) if turn is not None and files else ()
-    note = f"(There is no {' and no '.join(missing)} among the files here.)" if missing else ""
+    note = f"(No file called {' or '.join(missing)} is listed here.)" if missing else ""
     body = _body(_chat_messages(request.messages, note), ANSWER_TOKENS)
     # Without it, small talk falls into loops; with it, the words of a file are not repeated faithfully.
     body["repeat_penalty"] = 1.1
