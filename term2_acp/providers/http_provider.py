@@ -7,6 +7,7 @@ them like anything else. A person is told of a wait that they would notice (``VI
 """
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -120,4 +121,4 @@ class HttpProvider:
 
 
 def _waiting(error: ProviderError, delay_s: float) -> str:
-    return f"{error.message} (Asking again in {delay_s:.0f} s.)"
+    return f"{error.message} (Asking again in {math.ceil(delay_s)} s.)"

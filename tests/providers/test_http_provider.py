@@ -588,4 +588,4 @@ async def test_what_is_waited_for_is_told_once_it_is_felt(monkeypatch: pytest.Mo
                 assert await read(deltas) == OK
         assert len(told) == 1
         assert told[0].startswith("The model server of lab limits our rate (429): slow down.")
-        assert told[0].endswith("(Asking again in 0 s.)")
+        assert told[0].endswith("(Asking again in 1 s.)")

@@ -18,12 +18,12 @@ Rules:
 import logging
 from collections.abc import Callable
 
-import trio
 from attrs import frozen
 
-from term2_acp.providers.base import ModelChoice, ModelSource, NotUsable
+from term2_acp.providers.base import ModelSource, NotUsable
 from term2_acp.providers.choosing.candidates import several
 from term2_acp.providers.choosing.choice import Undecided
+from term2_acp.providers.choosing.source import Later
 from term2_acp.providers.servers.asking import Answers, ask_all
 from term2_acp.providers.servers.known import Known
 from term2_acp.providers.servers.listing import Listing
@@ -62,36 +62,14 @@ def taken(wanted: Undecided, answers: Answers) -> Taken | None:
     return None
 
 
-class Discovered:
+class Discovered(Later):
     """Looks for a model with the first prompt (``ModelSource``)."""
 
-    merge_text = True
-
     def __init__(self, wanted: Undecided, open_model: OpenModel, seconds: float | None = None) -> None:
+        super().__init__(self._find)
         self._wanted = wanted
         self._open = open_model
         self._seconds = seconds or (PORTS_S if wanted.any_model else SERVERS_S)
-        self._source: ModelSource | None = None
-        self._lock = trio.Lock()
-
-    async def choice(self) -> ModelChoice:
-        """See ``ModelSource``."""
-        async with self._lock:
-            if self._source is None:
-                self._source = await self._find()
-        return await self._source.choice()
-
-    def rest_nowait(self) -> None:
-        """See ``ModelSource``."""
-        if self._source is not None:
-            self._source.rest_nowait()
-
-    async def aclose(self) -> None:
-        """See ``ModelSource``."""
-        if self._source is None:
-            await trio.lowlevel.checkpoint()
-        else:
-            await self._source.aclose()
 
     async def _find(self) -> ModelSource:
         answers = await ask_all(self._wanted.servers, self._seconds, enough=self._decides)

@@ -8,6 +8,8 @@ session hands its text on; nobody waits for those.
 import functools
 from typing import TYPE_CHECKING
 
+import trio
+
 from term2_acp.domain.effort import Effort
 from term2_acp.providers.choosing.choice import Choice, Decided, Nothing, Resolved
 from term2_acp.providers.choosing.source import Fixed, Later
@@ -29,7 +31,7 @@ def open_source(resolved: Resolved, *, idle_s: float, state: str | None) -> "Mod
     opener = _Opener(resolved.effort, idle_s, state)
     if isinstance(choice, Decided) and choice.provider.type == "scripted":
         return opener.source(choice)
-    return Later(functools.partial(opener.source, choice))
+    return Later(functools.partial(opener.make, choice))
 
 
 class _Opener:
@@ -39,6 +41,11 @@ class _Opener:
         self._effort = effort
         self._idle_s = idle_s
         self._state = state
+
+    async def make(self, choice: Choice) -> "ModelSource":
+        """``source``, for whoever waits for it."""
+        await trio.lowlevel.checkpoint()
+        return self.source(choice)
 
     def source(self, choice: Choice) -> "ModelSource":
         """The source of what was chosen."""

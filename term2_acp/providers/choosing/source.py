@@ -52,18 +52,24 @@ class Fixed:
 
 
 class Later:
-    """A source that is made with the first prompt, and not for a session that is only opened."""
+    """A source that is made with the first prompt, and not for a session that is only opened.
+
+    ``make`` may wait, and may raise ``ProviderError``; then, and when it is cancelled, nothing is made, and the
+    next prompt tries again. Of two prompts at once, one makes it and the other waits for it.
+    """
 
     merge_text = True
 
-    def __init__(self, make: Callable[[], "ModelSource"]) -> None:
+    def __init__(self, make: Callable[[], Awaitable["ModelSource"]]) -> None:
         self._make = make
         self._source: ModelSource | None = None
+        self._lock = trio.Lock()
 
     async def choice(self) -> "ModelChoice":
         """See ``ModelSource``."""
-        if self._source is None:
-            self._source = self._make()
+        async with self._lock:
+            if self._source is None:
+                self._source = await self._make()
         return await self._source.choice()
 
     def rest_nowait(self) -> None:
