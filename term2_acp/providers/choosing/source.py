@@ -54,8 +54,8 @@ class Fixed:
 class Later:
     """A source that is made with the first prompt, and not for a session that is only opened.
 
-    ``make`` may wait, and may raise ``ProviderError``; then, and when it is cancelled, nothing is made, and the
-    next prompt tries again. Of two prompts at once, one makes it and the other waits for it.
+    ``make`` may wait, and may raise ``ProviderError``; then, and when it is cancelled, nothing is made, and
+    the next prompt tries again. Of two prompts at once, one makes it and the other waits for it.
     """
 
     merge_text = True
