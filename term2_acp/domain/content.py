@@ -83,16 +83,36 @@ class Change:
     old_path: str | None = None
 
 
+# Characters of one side of a changed file that are carried with its diff. Source files are far smaller, and a
+# reader who wants more of a larger one has its patch.
+MAX_DIFF_TEXT = 512 * 1024
+
+
+@frozen
+class FileTexts:
+    """One changed file, whole: its text before and after. None where there is no file.
+
+    ``path`` is that of the ``Change`` that it belongs to.
+    """
+
+    path: str
+    old: str | None = field(repr=False)
+    new: str | None = field(repr=False)
+
+
 @frozen
 class Diff:
     """File changes as ACP v2 shows them.
 
     ``patch`` is a git patch with absolute paths and without ``a/`` and ``b/`` prefixes; None when the
-    change has no text form (a binary file).
+    change has no text form (a binary file). ``texts`` are the changed files whole, for clients that compare
+    texts and not patches (ACP v1), as far as they are text of at most ``MAX_DIFF_TEXT`` characters. They are
+    not kept: what a journal needs of a change is its patch.
     """
 
     changes: tuple[Change, ...]
     patch: str | None = None
+    texts: tuple[FileTexts, ...] = field(default=(), eq=False, repr=False)
 
 
 @frozen

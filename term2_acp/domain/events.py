@@ -3,21 +3,25 @@
 Events are facts in the order in which they happened. The journal keeps them, a door projects them to
 its version of the protocol, and the transcript folds them into what a provider is told. Three groups:
 
-- *Shown and kept*: messages, tool calls, terminals, plans, usage, the title, and the idle that ends a turn.
-- *Shown only*: ``Running``, ``RequiresAction`` and ``ToolCallBegan``. They say what is going on now, and
-  nothing is going on when a journal is read.
-- *Kept only*: the effect records of tool calls and the end of each model reply. They are what the
-  transcript needs and a person does not (``KEPT_ONLY``).
+- *Shown and kept*: messages, tool calls, terminals, plans, usage, the title, compactions, and the idle that
+  ends a turn.
+- *Shown only*: ``Running``, ``RequiresAction``, ``ToolCallBegan``, ``Notice`` and ``OptionsUpdate``. They say
+  what is going on now, and nothing is going on when a journal is read.
+- *Kept only*: the effect records of tool calls, the end of each model reply, and what the person set of the
+  session. They are what the transcript and the session need and a person is not shown (``KEPT_ONLY``).
 
 A chunk appends to the message with its id; a whole message replaces it. The first event for an id
 creates the message or tool call.
 """
 
+from enum import StrEnum
+
 from attrs import field, frozen
 from attrs.validators import optional
 
 from term2_acp.domain.content import ContentBlock, ToolContent
-from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
+from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
+from term2_acp.domain.options import OptionId, SessionOption
 from term2_acp.domain.plan import PlanEntry
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason
@@ -41,6 +45,33 @@ class ToolCallBegan:
     """A tool call is at work (ACP v2: the status ``in_progress``)."""
 
     tool_call_id: ToolCallId
+
+
+class Severity(StrEnum):
+    """How much a notice matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@frozen
+class Notice:
+    """A sentence of term2's own about what goes on; it is no part of the conversation.
+
+    ``message_id`` is for clients that have no notices, and are shown a message.
+    """
+
+    message_id: MessageId
+    severity: Severity
+    text: str
+
+
+@frozen
+class OptionsUpdate:
+    """The session's options, whole, after one of them changed."""
+
+    options: tuple[SessionOption, ...]
 
 
 # -- shown and kept --------------------------------------------------------------------------------
@@ -173,6 +204,29 @@ class SessionInfoUpdate:
     updated_at: str
 
 
+class CompactionStatus(StrEnum):
+    """ACP's statuses of a compaction. All but the first are final."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@frozen
+class CompactionUpdate:
+    """An upsert of one compaction: what was said before it is summarised for the model.
+
+    ``summary`` comes with ``completed``: from there on the model is told this in place of what was said
+    before. ``error`` is a sentence, and comes with ``failed``.
+    """
+
+    compaction_id: CompactionId
+    status: CompactionStatus
+    summary: str | None = None
+    error: str | None = None
+
+
 # -- kept only -------------------------------------------------------------------------------------
 
 
@@ -229,8 +283,16 @@ class ReplyEnded:
     cost_pico_usd: int | None = field(default=None, validator=optional(whole))
 
 
-ShownOnly = Running | RequiresAction | ToolCallBegan
-KeptOnly = ToolCallPrepared | ToolCallDispatched | ToolCallSettled | ReplyEnded
+@frozen
+class OptionChosen:
+    """The person set an option of the session, from here on. It holds when the session is opened again."""
+
+    option_id: OptionId
+    value: str
+
+
+ShownOnly = Running | RequiresAction | ToolCallBegan | Notice | OptionsUpdate
+KeptOnly = ToolCallPrepared | ToolCallDispatched | ToolCallSettled | ReplyEnded | OptionChosen
 Event = (
     Running
     | RequiresAction
@@ -248,11 +310,17 @@ Event = (
     | PlanUpdate
     | UsageUpdate
     | SessionInfoUpdate
+    | CompactionUpdate
+    | Notice
+    | OptionsUpdate
+    | OptionChosen
     | ToolCallPrepared
     | ToolCallDispatched
     | ToolCallSettled
     | ReplyEnded
 )
 
-SHOWN_ONLY: frozenset[type] = frozenset({Running, RequiresAction, ToolCallBegan})
-KEPT_ONLY: frozenset[type] = frozenset({ToolCallPrepared, ToolCallDispatched, ToolCallSettled, ReplyEnded})
+SHOWN_ONLY: frozenset[type] = frozenset({Running, RequiresAction, ToolCallBegan, Notice, OptionsUpdate})
+KEPT_ONLY: frozenset[type] = frozenset(
+    {ToolCallPrepared, ToolCallDispatched, ToolCallSettled, ReplyEnded, OptionChosen}
+)

@@ -13,6 +13,7 @@ MessageId = NewType("MessageId", str)
 ToolCallId = NewType("ToolCallId", str)
 PlanId = NewType("PlanId", str)
 TerminalId = NewType("TerminalId", str)
+CompactionId = NewType("CompactionId", str)
 
 # 80 bits: ten thousand sessions of a hundred thousand ids meet with a chance below 1e-5, and a
 # session needs its ids unique within itself only.
@@ -37,3 +38,8 @@ def new_tool_call_id() -> ToolCallId:
 def new_terminal_id() -> TerminalId:
     """A fresh terminal id, unique in its session and never used twice."""
     return TerminalId(f"term_{secrets.token_hex(_ID_BYTES)}")
+
+
+def new_compaction_id() -> CompactionId:
+    """A fresh compaction id, unique in its session."""
+    return CompactionId(f"comp_{secrets.token_hex(_ID_BYTES)}")

@@ -1,11 +1,14 @@
 """What a session needs of the door behind which its client stands."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.permission import Answer, Ask
+
+if TYPE_CHECKING:  # the file port is imported with the first turn
+    from term2_acp.workspace.editor import EditorFiles
 
 
 class Client(Protocol):
@@ -33,5 +36,16 @@ class Client(Protocol):
         ``settle`` is called at most once, by the reader, inline. Withdrawing sends
         ``$/cancel_request`` and makes a late answer nothing; after an answer it does nothing. When the
         client is gone, or goes, ``settle`` gets ``Lost``.
+        """
+        ...
+
+    def files(self, session_id: SessionId) -> "EditorFiles | None":
+        """The editor's own view of the workspace's files; None where it offers none."""
+        ...
+
+    def left(self, session_id: SessionId) -> None:
+        """The session has ended, however it did, and nothing more of it will be shown. Never raises.
+
+        A request that waits for the end of its turn is answered here, if the turn had none.
         """
         ...

@@ -11,8 +11,9 @@ import pytest
 import trio
 from attrs import evolve
 
-from term2_acp.acp.v2.client import V2Client, answer_from_wire, ask_to_wire
-from term2_acp.acp.v2.fit import MAX_FRAME_BYTES
+from term2_acp.acp.answers import answer_from_wire
+from term2_acp.acp.fit import MAX_FRAME_BYTES
+from term2_acp.acp.v2.client import V2Client, ask_to_wire
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, Text
 from term2_acp.domain.ids import MessageId, SessionId, ToolCallId

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from term2_acp.acp.v2.fit import encode, json_safe, shorten, split_text, whole_characters
+from term2_acp.acp.fit import encode, json_safe, shorten, split_text, whole_characters
 
 TEXT = st.text(st.one_of(st.characters(), st.sampled_from('"\\\n\x00\x1fé你🙂')), max_size=400)
 

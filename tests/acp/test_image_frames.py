@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from term2_acp.acp.v2.blocks import MAX_IMAGE_URI_CHARACTERS
-from term2_acp.acp.v2.fit import MAX_FRAME_BYTES
+from term2_acp.acp.blocks import MAX_IMAGE_URI_CHARACTERS
+from term2_acp.acp.fit import MAX_FRAME_BYTES
 from term2_acp.acp.v2.project import Projection
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import MAX_IMAGE_BYTES, MAX_IMAGES_BYTES, Image, ResourceLink, Text

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from term2_acp.acp.blocks import MAX_IMAGE_URI_CHARACTERS
 from term2_acp.acp.v2 import wire
-from term2_acp.acp.v2.blocks import MAX_IMAGE_URI_CHARACTERS
 from term2_acp.acp.v2.capabilities import BASELINE, PROFILES
 from term2_acp.domain.content import (
     MAX_IMAGE_BYTES,

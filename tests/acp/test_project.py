@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from term2_acp.acp.v2.fit import MAX_FRAME_BYTES, whole_characters
+from term2_acp.acp.fit import MAX_FRAME_BYTES, whole_characters
 from term2_acp.acp.v2.project import Projection
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, ResourceLink, Terminal, Text

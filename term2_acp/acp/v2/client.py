@@ -1,8 +1,7 @@
 """The editor behind the v2 door, as a session sees it (``session.ports.Client``).
 
 Events become frames and are queued; a permission question becomes a ``session/request_permission``
-request, and whatever comes back becomes an ``Answer``. Only an outcome that says ``selected`` with an
-``optionId`` becomes ``Selected``; every other reply is one of the answers that refuse.
+request, and whatever comes back becomes an ``Answer`` (``acp.answers``).
 
 Nothing here waits but ``ready``, and nothing here knows whether a session exists.
 """
@@ -12,14 +11,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from term2_acp.acp.params import Unfit, decode_value
-from term2_acp.acp.v2.fit import MAX_FRAME_BYTES, encode, shorten
+from term2_acp.acp.answers import answer_from_wire
+from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, shorten
 from term2_acp.acp.v2.project import Projection
 from term2_acp.acp.v2.toolcalls import Wire, fit_tool_call, text_block, tool_call_to_wire
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.permission import Answer, Ask, AskCancelled, Lost, Selected, Unintelligible
-from term2_acp.transport.peer import ErrorReply, Gone, MalformedReply, Reply, Result
+from term2_acp.domain.permission import Answer, Ask
+from term2_acp.transport.peer import Reply
 
 METHOD = "session/request_permission"
 
@@ -124,42 +123,3 @@ def ask_to_wire(ask: Ask, max_frame_bytes: int = MAX_FRAME_BYTES) -> msgspec.Raw
     params["subject"] = {"type": "tool_call", "toolCall": call}
     params["options"] = options
     return msgspec.Raw(encode(params))
-
-
-# -- the answer ----------------------------------------------------------------------------------------
-
-
-class _Outcome(msgspec.Struct, rename="camel"):
-    outcome: str
-    option_id: Any = None
-
-
-class _Response(msgspec.Struct):
-    outcome: _Outcome
-
-
-def answer_from_wire(reply: Reply) -> Answer:
-    """What a reply to ``session/request_permission`` says. Never raises."""
-    match reply:
-        case Result(value=value):
-            return _answer_of(value)
-        case ErrorReply(code=code):
-            return Unintelligible(f"the client answered with error {code}")
-        case MalformedReply(reason=reason):
-            return Unintelligible(reason)
-        case Gone():
-            return Lost()
-
-
-def _answer_of(value: msgspec.Raw) -> Answer:
-    try:
-        outcome = decode_value("$", _Response, value).outcome
-    except Unfit as unfit:
-        return Unintelligible(f"the result does not fit: {unfit}")
-    if outcome.outcome == "cancelled":
-        return AskCancelled()
-    if outcome.outcome != "selected":
-        return Unintelligible("the outcome is not known")
-    if not isinstance(outcome.option_id, str):
-        return Unintelligible("an option was selected, but none was named")
-    return Selected(outcome.option_id)

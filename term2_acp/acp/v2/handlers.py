@@ -4,14 +4,13 @@
 the same list for people, and a test holds the two together.
 """
 
-import os
-import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from term2_acp.acp import negotiate
+from term2_acp.acp.places import canonical, workspace
 from term2_acp.acp.router import NotificationHandler, RequestHandler
 from term2_acp.acp.v2 import wire
 from term2_acp.acp.v2.errors import named
@@ -142,31 +141,6 @@ def _not_live(door: "Door", session_id: SessionId) -> RpcError:
     if registry is not None and registry.is_opening(session_id):
         return RpcError(ErrorCode.BUSY, "The session is being opened", {"reason": "busy"})
     return RpcError(ErrorCode.NOT_FOUND, "Session not found", {"sessionId": session_id})
-
-
-def canonical(cwd: str) -> str:
-    """Where a directory really is; one that is gone may still have sessions. Metadata only."""
-    return os.path.realpath(cwd)
-
-
-def workspace(cwd: str) -> str:
-    """The canonical directory that a session is bound to. ``cwd`` is absolute, as decoding made sure.
-
-    Raises:
-        RpcError: it does not exist, is no directory, or may not be entered (-32602).
-    """
-    try:
-        real = os.path.realpath(cwd, strict=True)
-        mode = os.stat(real).st_mode
-    except (OSError, ValueError):
-        raise RpcError(
-            ErrorCode.INVALID_PARAMS, "Invalid params: $.cwd does not exist or cannot be reached"
-        ) from None
-    if not stat.S_ISDIR(mode):
-        raise RpcError(ErrorCode.INVALID_PARAMS, "Invalid params: $.cwd is not a directory")
-    if not os.access(real, os.R_OK | os.X_OK):
-        raise RpcError(ErrorCode.INVALID_PARAMS, "Invalid params: $.cwd may not be read")
-    return real
 
 
 METHODS: Mapping[str, RequestHandler] = {

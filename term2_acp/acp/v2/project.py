@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from term2_acp.acp.v2.fit import MAX_FRAME_BYTES, encode, encode_text, shorten, split_text, whole_characters
+from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, encode_text, shorten, split_text, whole_characters
 from term2_acp.acp.v2.terminals import terminal_to_wire
 from term2_acp.acp.v2.toolcalls import (
     Wire,

@@ -7,7 +7,7 @@ status is told after the last of them.
 import base64
 from collections.abc import Iterator
 
-from term2_acp.acp.v2.fit import shorten, whole_characters
+from term2_acp.acp.fit import shorten, whole_characters
 from term2_acp.acp.v2.toolcalls import Wire
 from term2_acp.domain.events import ExitStatus, TerminalOutput, TerminalUpdate
 

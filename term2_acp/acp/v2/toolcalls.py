@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from term2_acp.acp.v2.fit import digest_of, encode, json_safe, shorten, split_text, too_long, whole_characters
+from term2_acp.acp.fit import digest_of, encode, json_safe, shorten, split_text, too_long, whole_characters
 from term2_acp.domain.content import Change, ContentBlock, Image, Terminal, Text, ToolContent
 from term2_acp.domain.toolcall import Location, ToolCallUpdate
 

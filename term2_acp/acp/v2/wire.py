@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from term2_acp.acp.blocks import content_from_wire
+from term2_acp.acp.fit import whole_characters
 from term2_acp.acp.params import decode_at, invalid
-from term2_acp.acp.v2.blocks import content_from_wire
+from term2_acp.acp.places import check_cwd
 from term2_acp.acp.v2.capabilities import INFO, PROTOCOL_VERSION, Advertised
-from term2_acp.acp.v2.fit import whole_characters
 from term2_acp.domain.content import ContentBlock
 
 if TYPE_CHECKING:  # the store is imported with the first session, not at the start
@@ -45,7 +46,7 @@ class NewSession(Params, frozen=True):
 
     def check(self) -> None:
         """See ``Params``."""
-        _check_cwd(self.cwd)
+        check_cwd(self.cwd)
         _check_not_advertised(self.additional_directories, self.mcp_servers)
 
 
@@ -58,7 +59,7 @@ class ListSessions(Params, frozen=True):
     def check(self) -> None:
         """See ``Params``."""
         if self.cwd is not None:
-            _check_cwd(self.cwd)
+            check_cwd(self.cwd)
 
 
 class ReplayFrom(msgspec.Struct, frozen=True):
@@ -83,7 +84,7 @@ class ResumeSession(Params, frozen=True):
 
     def check(self) -> None:
         """See ``Params``."""
-        _check_cwd(self.cwd)
+        check_cwd(self.cwd)
         _check_not_advertised(self.additional_directories, self.mcp_servers)
         if self.replay_from is not None and self.replay_from.type != "start":
             raise invalid("$.replayFrom.type", 'only "start" is supported')
@@ -99,7 +100,7 @@ class PromptSession(Params, frozen=True):
 
     def content(self, advertised: Advertised) -> tuple[ContentBlock, ...]:
         """The prompt's blocks, in order; see ``content_from_wire``."""
-        return content_from_wire(self.prompt, advertised)
+        return content_from_wire(self.prompt, images=advertised.images)
 
 
 class CancelSession(Params, frozen=True):
@@ -126,13 +127,6 @@ def decode(type_: type[P], raw: msgspec.Raw) -> P:
     params = decode_at("$", type_, raw)
     params.check()
     return params
-
-
-def _check_cwd(cwd: str) -> None:
-    if not cwd.startswith("/"):
-        raise invalid("$.cwd", "must be an absolute path")
-    if "\0" in cwd:
-        raise invalid("$.cwd", "must not hold a null character")
 
 
 def _check_not_advertised(

@@ -1,4 +1,4 @@
-"""The content blocks of a prompt.
+"""The content blocks of a prompt, whatever the version of the protocol.
 
 Blocks are an open union: each is first asked for its type, then converted to that type. What is not
 advertised is refused by name, since a block that is dropped in silence is worse than an error.
@@ -12,7 +12,6 @@ import msgspec
 
 from term2_acp.acp.images import Images
 from term2_acp.acp.params import convert_at, invalid
-from term2_acp.acp.v2.capabilities import Advertised
 from term2_acp.domain.content import ContentBlock, Image, ResourceLink, Text
 
 # Blocks that ACP knows and that are not taken; an image is taken where it is advertised.
@@ -50,14 +49,14 @@ class _ImageBlock(msgspec.Struct, rename="camel", frozen=True):
     uri: str | None = None
 
 
-def content_from_wire(prompt: Sequence[Any], advertised: Advertised) -> tuple[ContentBlock, ...]:
-    """The blocks of a prompt, in order.
+def content_from_wire(prompt: Sequence[Any], *, images: bool) -> tuple[ContentBlock, ...]:
+    """The blocks of a prompt, in order. ``images``: whether the client was told that it may send them.
 
     Raises:
         RpcError: -32602, a block is malformed or not advertised, or there is nothing in the prompt.
     """
-    images = Images() if advertised.images else None
-    blocks = tuple(_block(f"$.prompt[{place}]", value, images) for place, value in enumerate(prompt))
+    taken = Images() if images else None
+    blocks = tuple(_block(f"$.prompt[{place}]", value, taken) for place, value in enumerate(prompt))
     if all(isinstance(block, Text) and not block.text.strip() for block in blocks):
         raise invalid("$.prompt", "the prompt is empty")
     return blocks
