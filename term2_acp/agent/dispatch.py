@@ -22,7 +22,7 @@ from term2_acp.domain import events as ev
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.providers.base import ToolCallDelta
-from term2_acp.tools.base import Description, Outcome, Prepared, Tool, ToolContext, ToolError
+from term2_acp.tools.base import Description, Outcome, OutcomeUnknown, Prepared, Tool, ToolContext, ToolError
 from term2_acp.tools.registry import decode
 
 logger = logging.getLogger(__name__)
@@ -130,6 +130,9 @@ class Dispatcher:
             return await self._steps(call, workers, begun)
         except ToolError as error:
             self.fail(call, str(error))
+        except OutcomeUnknown as error:
+            if self.open_calls.is_open(call):
+                self.ports.emit_nowait(self.open_calls.lose(call, str(error)))
         except Exception:
             # The wall between a tool's fault and the turn: logged here, told in one sentence.
             logger.exception("tool %s failed inside", call.made.name)
@@ -166,6 +169,8 @@ class Dispatcher:
         await self.ports.emit([began] if tool.reads_only else [dispatched, began])
         if not tool.reads_only:
             await self.ports.reached()
+        if (reason := self.gate.changed_nowait(prepared, admission)) is not None:
+            raise ToolError(reason)
         call.dispatched = True
         ports = _Ports(self, call, workers)
         outcome = await tool.run(prepared, attrs.evolve(self.context, ports=ports))

@@ -7,26 +7,35 @@ Rules:
 - What was asked is what runs. After an answer each target is resolved again; one that leads elsewhere now
   makes the ask stale, and a stale ask ends the turn. (A target that moves after that is refused by the
   workspace, which opens the canonical path and follows no link.)
+- A call is decided about under the mode that is in force when it is about to run. The mode is read in the
+  step that decides, and once more in the one that lets the call run (``changed_nowait``): in between, the
+  call is journalled and waits for a slow editor. An ask that is open when the mode changes is stale, which
+  the broker knows of.
 """
+
+from collections.abc import Callable
 
 from attrs import define, frozen
 
 from term2_acp.agent.calls import Call
 from term2_acp.agent.ports import Workers
 from term2_acp.domain.content import Diff
+from term2_acp.domain.options import Mode
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
 from term2_acp.permission.broker import Abandoned, Approved, Broker, RefusedAll
 from term2_acp.permission.choices import Choice, escape_for_person
 from term2_acp.permission.grants import SessionAccess, TurnAnswers
-from term2_acp.permission.policy import Allow, Deny, Ground, decide
+from term2_acp.permission.policy import Allow, Decision, Deny, Ground, decide
 from term2_acp.tools.base import Prepared
 from term2_acp.workspace import PathRefused, Workspace
 
 
 @frozen
 class Go:
-    """The call may run."""
+    """The call may run, as was decided under ``mode``."""
+
+    mode: Mode
 
 
 @frozen
@@ -46,10 +55,15 @@ class Abort:
 
 Admission = Go | No | Abort
 
+_CHANGED = "The session's mode was changed just before this call ran, so it was not run. Call it again."
+
 
 @define(eq=False)
 class Gate:
-    """Decides about the calls of one turn. ``asks_for_edits`` is the provider's (the embedded model)."""
+    """Decides about the calls of one turn.
+
+    ``asks_for_edits`` is the provider's (the embedded model). ``mode`` tells the mode that is in force now.
+    """
 
     ground: Ground
     access: SessionAccess
@@ -57,28 +71,43 @@ class Gate:
     broker: Broker
     files: Workspace
     asks_for_edits: bool
+    mode: Callable[[], Mode]
 
     async def admit(self, call: Call, prepared: Prepared, workers: Workers) -> Admission:
         """Decide, asking the person where the policy says so. Cancelled, the ask is withdrawn."""
-        decision = decide(
-            prepared.actions, self.access, ground=self.ground, asks_for_edits=self.asks_for_edits
-        )
+        mode = self.mode()
+        decision = self._decide(prepared, mode)
         if isinstance(decision, Allow):
-            return Go()
+            return Go(mode)
         if isinstance(decision, Deny):
             return No(decision.reason)
         remembered = self.answers.covering(call.made.name, prepared.actions)
         if remembered is not None and remembered in decision.choices:
-            return Go()
-        return await self._ask(call, prepared, decision.choices, workers)
+            return Go(mode)
+        return await self._ask(call, prepared, decision.choices, mode, workers)
+
+    def changed_nowait(self, prepared: Prepared, admitted: Go) -> str | None:
+        """Why an admitted call may not run after all: the mode has changed since. None when it may."""
+        mode = self.mode()
+        if mode is admitted.mode:
+            return None
+        decision = self._decide(prepared, mode)
+        if isinstance(decision, Allow):
+            return None
+        return decision.reason if isinstance(decision, Deny) else _CHANGED
+
+    def _decide(self, prepared: Prepared, mode: Mode) -> Decision:
+        return decide(
+            prepared.actions, self.access, ground=self.ground, asks_for_edits=self.asks_for_edits, mode=mode
+        )
 
     async def _ask(
-        self, call: Call, prepared: Prepared, choices: tuple[Choice, ...], workers: Workers
+        self, call: Call, prepared: Prepared, choices: tuple[Choice, ...], mode: Mode, workers: Workers
     ) -> Admission:
         with workers.asking():
             verdict = await self.broker.ask(
                 title=call.description.title,
-                description=describe(prepared, self.ground.workspace),
+                description=describe(prepared, self.ground.workspace, mode),
                 tool_call=_as_asked(call, prepared),
                 choices=choices,
                 actions=prepared.actions,
@@ -93,7 +122,7 @@ class Gate:
         for action in prepared.actions:
             self.access.record(verdict.choice, action)
             self.answers.remember(call.made.name, verdict.choice, action)
-        return Go()
+        return Go(mode)
 
     def unchanged(self, actions: tuple[Action, ...]) -> bool:
         """Whether each target still leads where it led when it was shown."""
@@ -130,7 +159,7 @@ _DOES = {
 }
 
 
-def describe(prepared: Prepared, workspace: str) -> str:
+def describe(prepared: Prepared, workspace: str, mode: Mode) -> str:
     """The sentences of an ask: what is done, to which real target, from where, and where data goes.
 
     Each is one line whatever a file is called: a name cannot add a line of its own.
@@ -139,6 +168,8 @@ def describe(prepared: Prepared, workspace: str) -> str:
     for action in prepared.actions:
         if action.target is None:
             sentences.append(action.description)
+            if action.access is Access.COMMAND and mode is Mode.PLAN:
+                sentences.append("Plan mode is on: the workspace is read-only for this.")
             continue
         sentences.append(_DOES[action.access].format(action.target.path))
         if action.target.guarded is not None:

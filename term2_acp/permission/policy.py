@@ -1,37 +1,54 @@
-"""What asks, as a pure table of the standard mode.
+"""What asks, as a pure table.
 
-===========================  ==================  ====================================================
-what                         where               decision
-===========================  ==================  ====================================================
-read, search                 inside              allow
-read, search                 outside             ask: approve, allow-folder-session, reject
-read, search                 hidden path         ask each time: approve, reject
-edit                         inside              allow; ask (approve, reject) where every edit asks
-edit                         outside             ask: allow-once, the two session choices, deny
-edit                         guarded, anywhere   ask each time: allow-once, deny
-command                      in the sandbox      allow; ask (approve, reject) where every edit asks
-other                        no file             ask: approve, reject
-===========================  ==================  ====================================================
+============  =================  ==============  ==============================================
+what          where              mode            decision
+============  =================  ==============  ==============================================
+read, search  inside             any             allow
+read, search  outside            any             ask: approve, allow-folder-session, reject
+read, search  hidden path        any             ask each time: approve, reject
+edit          inside             standard        allow
+edit          inside             ask             ask each time: approve, reject
+edit          outside            standard        ask: allow-once, the two session choices, deny
+edit          outside            ask             ask each time: allow-once, deny
+edit          guarded, anywhere  standard, ask   ask each time: allow-once, deny
+edit          anywhere           plan            deny
+command       in the sandbox     standard, plan  allow
+command       in the sandbox     ask             ask each time: approve, reject
+other         no file            any             ask: approve, reject
+============  =================  ==============  ==============================================
+
+A provider may ask for every edit (the embedded model): then the rows of ``ask`` hold in ``standard``, and a
+command asks in ``plan`` too. A command that is allowed in ``plan`` sees the workspace read-only, which is for
+the sandbox to hold.
 
 Reading a protected name inside the workspace (``AGENTS.md``, ``.git/config``) does not ask; outside it
-asks each time, since no grant covers one. A grant that covers an action makes it allowed, except an edit
-where every edit asks. A folder choice is offered only for a folder that may be granted.
+asks each time, since no grant covers one. A grant that covers an action makes it allowed where the table
+does not say *each time*, and counts again when the mode that did not honour it is over. A folder choice is
+offered only for a folder that may be granted.
 
-A call of several actions is allowed when all of them are. Otherwise it is one question, whose choices are
-those that every asking action has, always with one way to allow once and one to refuse.
+A call of several actions is allowed when all of them are, and denied when one of them is. Otherwise it is
+one question, whose choices are those that every asking action has, always with one way to allow once and one
+to refuse.
 """
 
 from collections.abc import Sequence
 
 from attrs import frozen
 
+from term2_acp.domain.options import Mode
 from term2_acp.domain.paths import hides
 from term2_acp.domain.permission import Access, Action
 from term2_acp.permission.choices import Choice, in_order, scope_of
 from term2_acp.permission.grants import SessionAccess
 from term2_acp.permission.ground import Ground, may_grant
 
-__all__ = ["Allow", "AskPerson", "Decision", "Deny", "Ground", "decide"]
+__all__ = ["PLAN_KEEPS_FILES", "Allow", "AskPerson", "Decision", "Deny", "Ground", "decide"]
+
+PLAN_KEEPS_FILES = (
+    "Plan mode is on, so no file was changed. Show the plan; the person switches the mode when it is to be "
+    "carried out."
+)
+"""What the model and the person are told of an edit in the mode ``plan``."""
 
 
 @frozen
@@ -63,14 +80,23 @@ _FOLDER_CHOICES = frozenset({Choice.ALLOW_FOLDER_SESSION, Choice.ALLOW_EDIT_FOLD
 
 
 def decide(
-    actions: Sequence[Action], access: SessionAccess, *, ground: Ground, asks_for_edits: bool
+    actions: Sequence[Action],
+    access: SessionAccess,
+    *,
+    ground: Ground,
+    asks_for_edits: bool,
+    mode: Mode = Mode.STANDARD,
 ) -> Decision:
-    """Decide about one call. ``asks_for_edits`` is a provider's: under it every edit and command asks."""
+    """Decide about one call under ``mode``, which is the one in force now.
+
+    ``asks_for_edits`` is a provider's: under it every edit and command asks, whatever the mode.
+    """
     if not all(_is_whole(action) for action in actions):
         return Deny("This call does not say which file it is about, so it is refused.")
-    asking = [
-        choices for action in actions if (choices := _choices(action, access, asks_for_edits=asks_for_edits))
-    ]
+    if mode is Mode.PLAN and any(action.access is Access.EDIT for action in actions):
+        return Deny(PLAN_KEEPS_FILES)
+    each = asks_for_edits or mode is Mode.ASK
+    asking = [choices for action in actions if (choices := _choices(action, access, asks_for_edits=each))]
     if not asking:
         return Allow()
     return AskPerson(

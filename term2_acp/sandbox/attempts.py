@@ -3,7 +3,8 @@
 A program of its own that imports nothing of the package: it is handed to Python by ``-c``, since no file of
 ours need be visible in a sandbox. It gets the places as JSON in its first argument, tries each way out, and
 prints what came of it as one line of JSON: for each attempt the name of the error that stopped it, or None
-when nothing did. Whether that is true is decided outside, by whoever looks at the places afterwards.
+when nothing did. Whether that is true is decided outside, by whoever looks at the places afterwards. Where
+the workspace is to be read-only as a whole, it tries to change that instead.
 """
 
 import errno
@@ -26,10 +27,32 @@ _LEFT_BEHIND_S = 30.0
 def main() -> None:
     """Try everything, and print what came of it."""
     places: dict[str, Any] = json.loads(sys.argv[1])
+    found = _changes(places) if places["read_only"] else _ways_out(places)
+    os.write(1, json.dumps({"nonce": places["nonce"], **found}).encode())
+
+
+def _changes(places: dict[str, Any]) -> dict[str, Any]:
+    """Try to change something in the workspace, in an order in which no success spoils the next attempt."""
+    workspace, file = places["workspace"], places["protected"]
+    return {
+        "written": _stopped(_append, file),
+        "by_the_root": _stopped(_append, "/proc/self/root" + file),
+        "made": _stopped(_append, os.path.join(workspace, "new")),
+        "nameless": _stopped(_nameless_file, workspace),
+        "folder": _stopped(os.mkdir, os.path.join(workspace, "folder")),
+        "linked": _stopped(os.link, file, os.path.join(workspace, "link")),
+        "mode": _stopped(os.chmod, file, 0o777),
+        "times": _stopped(os.utime, file, (1, 1)),
+        "renamed": _stopped(_rename_and_back, file, os.path.join(workspace, "renamed")),
+        "removed": _stopped(os.unlink, file),
+    }
+
+
+def _ways_out(places: dict[str, Any]) -> dict[str, Any]:
+    """Try to leave a workspace that may be written."""
     with open(os.path.join(places["workspace"], "proof"), "w", encoding="ascii") as file:
         file.write(places["nonce"])
     found: dict[str, Any] = {
-        "nonce": places["nonce"],
         "outside": _stopped(_append, places["outside"]),
         "beside": _stopped(_append, places["outside"] + ".new"),
         "root": _stopped(_nameless_file, "/"),
@@ -45,7 +68,7 @@ def main() -> None:
         "filtered": _is_filtered(),
     }
     found["left_behind"] = _leave_behind(os.path.join(places["workspace"], "alive"))
-    os.write(1, json.dumps(found).encode())
+    return found
 
 
 def _stopped(attempt: Callable[..., object], *arguments: object) -> str | None:
@@ -64,6 +87,11 @@ def _append(path: str) -> None:
 
 def _nameless_file(folder: str) -> None:
     os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))  # where it works, nothing of it stays
+
+
+def _rename_and_back(path: str, other: str) -> None:
+    os.rename(path, other)
+    os.rename(other, path)
 
 
 def _open_for_writing(path: str) -> None:

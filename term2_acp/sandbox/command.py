@@ -54,6 +54,10 @@ class Command:
         self._kill()
 
 
+def nothing_to_say() -> None:
+    """What is called just before a command runs, for a caller that has no last word."""
+
+
 def exit_from_code(code: int) -> Exit:
     """The exit that a return code of ``subprocess``, a shell or bubblewrap stands for.
 

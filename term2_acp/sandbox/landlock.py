@@ -8,7 +8,9 @@ granted in the workspace, in a temporary folder made for the call, and on the ha
 ``/dev`` else is granted at all: root owns the disks that are there.
 
 What lies inside the workspace is as writable as the rest of it. A workspace with a hidden place in it, or
-with our own code, is therefore refused; protected names in it are not held, which the notes say.
+with our own code, is therefore refused; protected names in it are not held, which the notes say. A workspace
+that is read-only as a whole is granted no right to write. Modes, times and the like are nothing that Landlock
+knows of, so then the filters refuse to change them, of any file.
 
 Without a namespace of processes nothing else keeps the tree together than the process group, which the
 filters forbid to leave. Signals of the command, and abstract sockets, end at the domain's border since ABI 6
@@ -31,7 +33,7 @@ from attrs import define, field, frozen
 from term2_acp.domain.paths import is_within
 from term2_acp.process import Process
 from term2_acp.sandbox import cgroups, child, launch, limits
-from term2_acp.sandbox.command import Command, Exit, signal_name
+from term2_acp.sandbox.command import Command, Exit, nothing_to_say, signal_name
 from term2_acp.sandbox.policy import Layer, Policy, SandboxFailed, SandboxRefused, notes
 from term2_acp.sandbox.seccomp import programs
 
@@ -70,7 +72,10 @@ def grants(policy: Policy, temporary: str, list_folder: Callable[[str], Sequence
     found = [Grant("/", _READ_DIR)]
     found += [Grant(path, _READ) for path in _around(hidden, "/", list_folder)]
     found += [Grant(path, _READ_FILE | _WRITE_FILE) for path in _DEVICES]
-    found += [Grant(path, _READ | _CHANGE) for path in (policy.confinement.workspace, temporary)]
+    found.append(
+        Grant(policy.confinement.workspace, _READ if policy.confinement.is_read_only else _READ | _CHANGE)
+    )
+    found.append(Grant(temporary, _READ | _CHANGE))
     return tuple(found)
 
 
@@ -90,7 +95,7 @@ def refusal(policy: Policy) -> str | None:
     for place in policy.hidden:
         if is_within(confinement.workspace, place):
             return f"the workspace holds {place}, which this machine's sandbox cannot hide inside of it"
-    if confinement.own_inside:
+    if confinement.own_inside and not confinement.is_read_only:
         return (
             "the workspace holds term2's own code, which this machine's sandbox cannot protect inside of it"
         )
@@ -109,7 +114,12 @@ def abi() -> int:
 
 @asynccontextmanager
 async def confine(
-    policy: Policy, command: Sequence[str], *, temporary: str, pass_fds: Sequence[int] = ()
+    policy: Policy,
+    command: Sequence[str],
+    *,
+    temporary: str,
+    pass_fds: Sequence[int] = (),
+    last_word: Callable[[], None] = nothing_to_say,
 ) -> AsyncIterator[Command]:
     """Run a command confined by Landlock; as ``launch.launch``, with the weaker promise of this module.
 
@@ -138,7 +148,7 @@ async def confine(
         stack.push_async_callback(tree.until_gone)
         theirs.close()
         with trio.move_on_after(launch.START_DEADLINE_S) as starting:
-            bounded = await _open_gate(process, policy, group, gate, started)
+            bounded = await _open_gate(process, policy, group, gate, started, last_word)
         if starting.cancelled_caught:
             raise SandboxFailed(f"the sandbox did not start within {launch.START_DEADLINE_S:.0f} s")
 
@@ -150,17 +160,24 @@ async def confine(
 
 
 async def _open_gate(
-    process: Process, policy: Policy, group: cgroups.Group, gate: int, started: int
+    process: Process,
+    policy: Policy,
+    group: cgroups.Group,
+    gate: int,
+    started: int,
+    last_word: Callable[[], None],
 ) -> frozenset[Layer]:
     """Have the supervisor start the command, under its limits; those of the tree that are in force.
 
     Raises:
         SandboxFailed: a step on the way to the command failed.
+        SandboxError: ``last_word`` raised it.
     """
     fault: Exception | None = None
     told = ""
     try:
         bounded = limits.hold(process.pid, policy.limits, namespace=False) | group.add_nowait(process.pid)
+        last_word()
         os.write(gate, b"\n")
         told = (await launch.read_some(started)).decode(errors="replace")
         if told == child.CONFINED:
@@ -183,7 +200,10 @@ def _spec(policy: Policy, command: Sequence[str], temporary: str) -> bytes:
         "cwd": policy.cwd,
         "environment": dict(policy.environment),
         "grants": [[grant.path, grant.rights] for grant in granted],
-        "filters": [program.hex() for program in programs(own_network=False)],
+        "filters": [
+            program.hex()
+            for program in programs(own_network=False, keeps_attributes=policy.confinement.is_read_only)
+        ],
     }
     return json.dumps(spec).encode()
 

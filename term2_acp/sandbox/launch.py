@@ -31,7 +31,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 
 import trio
@@ -40,7 +40,7 @@ from attrs import define, field
 from term2_acp.process import Process, open_process
 from term2_acp.sandbox import cgroups, limits
 from term2_acp.sandbox.bwrap import bwrap_argv
-from term2_acp.sandbox.command import Command, Exit, exit_from_code
+from term2_acp.sandbox.command import Command, Exit, exit_from_code, nothing_to_say
 from term2_acp.sandbox.mounted import require_in_place
 from term2_acp.sandbox.policy import Layer, Policy, SandboxFailed, notes
 from term2_acp.sandbox.seccomp import programs
@@ -73,11 +73,17 @@ _LAST_GATE = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "sh")
 
 @asynccontextmanager
 async def launch(
-    program: str, policy: Policy, command: Sequence[str], *, pass_fds: Sequence[int] = ()
+    program: str,
+    policy: Policy,
+    command: Sequence[str],
+    *,
+    pass_fds: Sequence[int] = (),
+    last_word: Callable[[], None] = nothing_to_say,
 ) -> AsyncIterator[Command]:
     """Run a command under the bubblewrap ``program``.
 
-    Descriptors of ``pass_fds`` reach the command under their numbers. The context is entered when nothing
+    Descriptors of ``pass_fds`` reach the command under their numbers. ``last_word`` is called in the very
+    step that lets the command run; if it raises, nothing of it runs. The context is entered when nothing
     stands in the command's way any more. When it has been left, for whatever reason, no process, descriptor
     or control group of the command is left, and neither when it could not be entered.
 
@@ -109,7 +115,7 @@ async def launch(
         stack.push_async_callback(tree.until_gone)
         theirs.close()
         with trio.move_on_after(START_DEADLINE_S) as starting:
-            bounded = await _open_gates(tree, policy, group, block, gate)
+            bounded = await _open_gates(tree, policy, group, block, gate, last_word)
         if starting.cancelled_caught:
             raise SandboxFailed(f"the sandbox did not start within {START_DEADLINE_S:.0f} s")
 
@@ -186,12 +192,18 @@ class _Tree:
 
 
 async def _open_gates(
-    tree: _Tree, policy: Policy, group: cgroups.Group, block: int, gate: int
+    tree: _Tree,
+    policy: Policy,
+    group: cgroups.Group,
+    block: int,
+    gate: int,
+    last_word: Callable[[], None],
 ) -> frozenset[Layer]:
     """Take the command through the gates; the limits of the tree that are in force.
 
     Raises:
         SandboxFailed: bubblewrap gave up, or is not what it should be.
+        SandboxError: ``last_word`` raised it.
     """
     fault: Exception | None = None
     try:
@@ -205,6 +217,7 @@ async def _open_gates(
             await trio.sleep(_LOOK_S)
         else:
             require_in_place(pid, policy)
+            last_word()
             os.write(gate, b"\n")
             return bounded
     except (OSError, ValueError) as error:

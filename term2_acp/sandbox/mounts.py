@@ -13,7 +13,7 @@ of this list:
 4. The temporary folders, each an empty one of the command's own, with a bound on its size: the first has half
    of the space, the others share the rest. The workspace is none, even when it is ``/tmp`` itself; one that
    lies in the workspace stays temporary.
-5. The workspace, writable.
+5. The workspace, writable; or read-only as a whole, and then nothing in it is held or kept by itself.
 6. ``held`` folders, bound onto themselves: a mount point can be neither renamed nor removed, and so the
    read-only names in it cannot be moved away together with it. So are the folders between the workspace and a
    hidden place: moved away with it, the settings of a program would leave their name to be written anew.
@@ -99,6 +99,9 @@ def _temporary(policy: Policy) -> Iterator[Mount]:
 
 def _workspace(policy: Policy) -> Iterator[Mount]:
     workspace = policy.confinement.workspace
+    if policy.confinement.is_read_only:
+        yield _bound(Kind.READ_ONLY, workspace)
+        return
     yield _bound(Kind.WRITABLE, workspace)
     read_only = frozenset(policy.confinement.read_only)
     masked = (place for place in policy.hidden if visible(policy, place))

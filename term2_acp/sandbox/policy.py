@@ -217,7 +217,9 @@ def notes(policy: Policy) -> tuple[str, ...]:
     """Sentences on where this policy is weaker than it could be, for the person and the model."""
     workspace = policy.confinement.workspace
     found = []
-    if workspace in policy.temporary:
+    if workspace in policy.temporary and policy.confinement.is_read_only:
+        found.append(f"The workspace is {workspace} itself: no temporary files can be made in it.")
+    elif workspace in policy.temporary:
         found.append(f"The workspace is {workspace} itself: temporary files are made in it, and stay.")
     if policy.confinement.incomplete:
         found.append("The workspace has too many protected names: only the nearest are read-only.")

@@ -5,6 +5,9 @@ from outside. What can be seen is looked at: the file it should not write is as 
 nobody, the lock of the process it left behind is free. And it must have run at all: it writes a number that
 nobody could know into the one place where it may. So a program that only calls itself ``bwrap`` does not
 pass, whether it runs the command as it is, says what is expected, does nothing, or hangs.
+
+A second trial, made when it is first asked for, tries to change a workspace that is read-only as a whole.
+Nothing can be written there as a proof; but it is made of a sandbox that has passed the first one.
 """
 
 import fcntl
@@ -41,6 +44,20 @@ _SAID = 300
 
 _UNTOUCHED = "untouched"
 
+# What the second trial must report, each as stopped.
+_CHANGES = (
+    "written",
+    "by_the_root",
+    "made",
+    "nameless",
+    "folder",
+    "linked",
+    "mode",
+    "times",
+    "renamed",
+    "removed",
+)
+
 # What the judge asks for; a report without one of them is none.
 _ATTEMPTS = (
     "root",
@@ -70,11 +87,16 @@ async def held_by(run: Run, folder: str) -> frozenset[Layer]:
         SandboxError: the trial run did not come to its end, so nothing was seen.
     """
     with _places(folder) as places:
-        with trio.move_on_after(TRIAL_DEADLINE_S) as scope:
-            said, bounded = await _try(run, places)
-        if scope.cancelled_caught:
-            raise SandboxFailed(f"its trial run did not end within {TRIAL_DEADLINE_S:.0f} s")
+        said, bounded = await _try(run, places, places.confinement())
         return _judge(places, said) | bounded
+
+
+async def keeps_workspace(run: Run, folder: str) -> bool:
+    """Try whether a workspace that is read-only as a whole stays as it is. For the rest see ``held_by``."""
+    with _places(folder) as places:
+        before = _state(places)
+        said, _bounded = await _try(run, places, places.confinement().as_read_only())
+        return _all_stopped(places, said) and _state(places) == before
 
 
 @frozen
@@ -89,13 +111,17 @@ class _Places:
     def path(self, *names: str) -> str:
         return os.path.join(self.folder, *names)
 
-    def for_attempts(self) -> str:
-        """What the program is told. The secret is not: it is what the program must not get."""
+    def for_attempts(self, *, read_only: bool) -> str:
+        """What the program is told; ``read_only`` is the workspace as a whole, or not.
+
+        The secret is not told: it is what the program must not get.
+        """
         with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
             started = file.read().rpartition(")")[2].split()[19]
         return json.dumps(
             {
                 "nonce": self.nonce,
+                "read_only": read_only,
                 "workspace": self.path("workspace"),
                 "outside": self.path("outside"),
                 "protected": self.path("workspace", "protected"),
@@ -138,13 +164,20 @@ def _places(parent: str) -> Iterator[_Places]:
         yield places
 
 
-async def _try(run: Run, places: _Places) -> tuple[str, frozenset[Layer]]:
-    """Run the attempts; what they printed, and which limits were in force. Nothing of them is left."""
-    command = [_python(), "-I", "-S", "-c", _program(), places.for_attempts()]
+async def _try(run: Run, places: _Places, confinement: Confinement) -> tuple[str, frozenset[Layer]]:
+    """Run the attempts; what they printed, and which limits were in force. Nothing of them is left.
+
+    Raises:
+        SandboxError: they did not come to their end.
+    """
+    told = places.for_attempts(read_only=confinement.is_read_only)
     said = bytearray()
-    async with run(command, places.confinement()) as running:
-        while len(said) < _OUTPUT_BYTES and (data := await running.receive()):
-            said += data
+    with trio.move_on_after(TRIAL_DEADLINE_S) as scope:
+        async with run([_python(), "-I", "-S", "-c", _program(), told], confinement) as running:
+            while len(said) < _OUTPUT_BYTES and (data := await running.receive()):
+                said += data
+    if scope.cancelled_caught:
+        raise SandboxFailed(f"its trial run did not end within {TRIAL_DEADLINE_S:.0f} s")
     return said.decode(errors="replace"), running.bounded
 
 
@@ -194,6 +227,25 @@ def _report(places: _Places, said: str) -> dict[str, Any]:
         pass
     words = " ".join(said.split())[:_SAID] or "nothing"
     raise SandboxFailed(f"its trial run did not do what it should; it said: {words}")
+
+
+def _all_stopped(places: _Places, said: str) -> bool:
+    """Whether every change was tried, and stopped."""
+    try:
+        found = json.loads(said)
+        return found["nonce"] == places.nonce and all(isinstance(found[name], str) for name in _CHANGES)
+    except (ValueError, TypeError, LookupError):
+        return False
+
+
+def _state(places: _Places) -> list[tuple[object, ...]]:
+    """Everything about the workspace and what is in it that a change would alter: no time can be set back."""
+    folder = places.path("workspace")
+    found: list[tuple[object, ...]] = []
+    for path in (folder, *sorted(os.path.join(folder, name) for name in os.listdir(folder))):
+        facts = os.lstat(path)
+        found.append((path, facts.st_ino, facts.st_mode, facts.st_nlink, facts.st_size, facts.st_ctime_ns))
+    return found
 
 
 def _was_reached(listener: socket.socket) -> bool:

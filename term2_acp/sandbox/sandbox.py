@@ -4,14 +4,17 @@ Theory of operation. There is a ladder: the bundled bubblewrap and the machine's
 Landlock. Each is tried out (see ``probe``), and the first that holds what must be held is used from then on;
 when none does there is no sandbox, and no command runs. The answer is kept with what identifies the program:
 at each launch one look tells whether that is still the one that was tried, and when not, all is tried again.
-That nothing holds is kept for a while only: a machine may be too busy for a trial.
+That nothing holds is kept for a while only: a machine may be too busy for a trial. Whether a workspace can be
+kept read-only as a whole is tried when that is asked for first, and where it cannot, those commands are
+refused.
 """
 
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TypeVar
 
 import trio
 from attrs import evolve
@@ -19,7 +22,7 @@ from attrs import evolve
 from term2_acp.domain.confinement import Confinement
 from term2_acp.sandbox import candidates, landlock, probe
 from term2_acp.sandbox.candidates import Candidate
-from term2_acp.sandbox.command import Command
+from term2_acp.sandbox.command import Command, nothing_to_say
 from term2_acp.sandbox.environment import environment
 from term2_acp.sandbox.launch import launch
 from term2_acp.sandbox.policy import (
@@ -37,6 +40,8 @@ from term2_acp.sandbox.policy import (
 )
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # Seconds after which all is tried again when nothing held.
 RETRY_S = 30.0
@@ -57,11 +62,17 @@ NOT_HELD = {
 }
 """What a person is told of a layer that is not held; the other layers are required of every kind."""
 
+_ATTRIBUTES = (
+    "Commands can change the permissions and times of your files outside the workspace, not what is in them."
+)
 _OF_LANDLOCK = (
     "Commands can list the names of files in hidden places, though not read them.",
-    "Commands can change the permissions and times of your files outside the workspace, not what is in them.",
+    _ATTRIBUTES,
     "A command's temporary files are bounded one by one, not in all.",
 )
+
+_HELD_WHERE_READ_ONLY = frozenset({NOT_HELD[Layer.PROTECTED], _ATTRIBUTES})
+"""What is not so for a command that may change nothing in the workspace."""
 
 
 class Sandbox:
@@ -79,6 +90,7 @@ class Sandbox:
         self._looking = trio.Lock()
         self._found: Layers | Unavailable | None = None
         self._used: Candidate | None = None
+        self._keeps: bool | None = None
         self._found_at = 0.0
 
     async def layers(self) -> Layers | Unavailable:
@@ -91,6 +103,7 @@ class Sandbox:
                 self._found = None
                 found, used = await self._look()
                 self._found, self._used, self._found_at = found, used, trio.current_time()
+                self._keeps = None
             return self._found
 
     @asynccontextmanager
@@ -102,12 +115,15 @@ class Sandbox:
         cwd: str,
         pass_fds: Sequence[int] = (),
         limits: Limits = Limits(),  # noqa: B008 -- a frozen value
+        last_word: Callable[[], None] = nothing_to_say,
     ) -> AsyncIterator[Command]:
         """Run a command, whose first word is a program, in ``cwd`` (canonical, in the workspace).
 
         Its stdin is empty, its environment the allowed part of ours; descriptors of ``pass_fds`` reach it
-        under their numbers. When the context has been left, for whatever reason, nothing of it runs any more:
-        that is waited for, shielded from cancellation, for some seconds at most.
+        under their numbers. ``last_word`` is called in the very step that lets the command run, and may raise
+        a ``SandboxError`` that says why it does not after all. When the context has been left, for whatever
+        reason, nothing of it runs any more: that is waited for, shielded from cancellation, for some seconds
+        at most.
 
         Raises:
             SandboxRefused: this workspace cannot be confined, or nothing here can confine.
@@ -118,10 +134,15 @@ class Sandbox:
             raise SandboxRefused(found.reason)
         if not command or any("\0" in word for word in command):
             raise SandboxRefused("there is no command to run, or one that no system call can say")
-        assert self._used is not None
-        async with self._run(self._used, command, confinement, cwd, limits, pass_fds) as running:
+        used = self._used
+        assert used is not None
+        if confinement.is_read_only:
+            await self._require_kept(used)
+        async with self._run(used, command, confinement, cwd, limits, pass_fds, last_word) as running:
             lost = found.held & _BOUNDS - running.bounded
             notes = (*found.notes, *(NOT_HELD[layer] for layer in sorted(lost)), *running.notes)
+            if confinement.is_read_only:
+                notes = tuple(note for note in notes if note not in _HELD_WHERE_READ_ONLY)
             yield evolve(running, notes=notes)
 
     @asynccontextmanager
@@ -133,6 +154,7 @@ class Sandbox:
         cwd: str,
         limits: Limits,
         pass_fds: Sequence[int] = (),
+        last_word: Callable[[], None] = nothing_to_say,
     ) -> AsyncIterator[Command]:
         """The one path by which commands run, the trial's as well."""
         policy = self._policy(confinement, cwd, limits)
@@ -140,12 +162,14 @@ class Sandbox:
         async with AsyncExitStack() as stack:
             running: AbstractAsyncContextManager[Command]
             if candidate.program is not None:
-                running = launch(candidate.program, policy, command, pass_fds=pass_fds)
+                running = launch(candidate.program, policy, command, pass_fds=pass_fds, last_word=last_word)
             else:
                 temporary = await stack.enter_async_context(landlock.temporary_folder())
                 variables = environment(self._environ, self._secrets, temporary=temporary)
                 policy = evolve(policy, environment=variables)
-                running = landlock.confine(policy, command, temporary=temporary, pass_fds=pass_fds)
+                running = landlock.confine(
+                    policy, command, temporary=temporary, pass_fds=pass_fds, last_word=last_word
+                )
             yield await stack.enter_async_context(running)
 
     def _policy(self, confinement: Confinement, cwd: str, limits: Limits) -> Policy:
@@ -203,7 +227,7 @@ class Sandbox:
         for candidate in found:
             name = candidate.program or "Landlock"
             try:
-                held = await self._try(candidate)
+                held = await self._tried(candidate, probe.held_by)
             except SandboxError as error:
                 reasons.append(f"{name}: {error.reason}")
                 continue
@@ -217,7 +241,21 @@ class Sandbox:
             )
         return Unavailable(f"no sandbox can be enforced here ({'; '.join(reasons)})"), None
 
-    async def _try(self, candidate: Candidate) -> frozenset[Layer]:
+    async def _require_kept(self, candidate: Candidate) -> None:
+        """See that the sandbox keeps a read-only workspace: by a trial the first time.
+
+        Raises:
+            SandboxRefused: it does not.
+            SandboxFailed: the trial did not come to its end. The next caller tries again.
+        """
+        async with self._looking:
+            if self._keeps is None:
+                self._keeps = await self._tried(candidate, probe.keeps_workspace)
+            if not self._keeps:
+                name = candidate.program or "Landlock"
+                raise SandboxRefused(f"{name} was seen not to keep a workspace read-only")
+
+    async def _tried(self, candidate: Candidate, trial: Callable[[probe.Run, str], Awaitable[T]]) -> T:
         """Have one candidate tried out, by the path of all commands."""
 
         def run(command: Sequence[str], confinement: Confinement) -> AbstractAsyncContextManager[Command]:
@@ -225,11 +263,11 @@ class Sandbox:
 
         self._empty_file()  # makes the folder
         try:
-            held = await probe.held_by(run, self._folder)
+            found = await trial(run, self._folder)
         except OSError as error:
             raise SandboxFailed(f"its trial run could not be made: {error}") from error
-        logger.debug("%s holds %s", candidate.program or "Landlock", sorted(held))
-        return held
+        logger.debug("%s: %s came to %s", candidate.program or "Landlock", trial.__name__, found)
+        return found
 
 
 _BOUNDS = frozenset({Layer.PROCESSES, Layer.MEMORY})

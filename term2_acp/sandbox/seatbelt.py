@@ -52,14 +52,18 @@ def profile(policy: Policy) -> str:
     ``policy.temporary`` must name folders that belong to this command alone: they become writable.
     """
     confinement = policy.confinement
-    guarded = (*confinement.read_only, *policy.hidden)
+    # Nothing is allowed in a workspace that is read-only, and so nothing need be denied there: a rule that
+    # denied it would come after the one for a temporary folder that lies in it.
+    writable = () if confinement.is_read_only else (confinement.workspace,)
+    read_only = () if confinement.is_read_only else confinement.read_only
+    guarded = (*read_only, *policy.hidden)
     kept = sorted({*confinement.held, *between(confinement.workspace, guarded)})
     return "".join(
         (
             _NEEDED,
-            _rule("allow file-write*", "subpath", (confinement.workspace, *policy.temporary)),
+            _rule("allow file-write*", "subpath", (*writable, *policy.temporary)),
             _rule("deny file-write-unlink", "literal", kept),
-            _rule("deny file-write*", "subpath", confinement.read_only),
+            _rule("deny file-write*", "subpath", read_only),
             _rule("deny file-read* file-write*", "subpath", policy.hidden),
             _NO_NETWORK,
         )

@@ -23,6 +23,9 @@ Rules on arguments:
 - No file gets the set-uid bit: it would stay in the workspace, and lend the rights of who ran the command to
   any other user of the machine. ``openat2`` has its mode behind a pointer, and goes the way of ``clone3``:
   programs that know it try ``openat`` then. The set-gid bit is left, for folders that hand on their group.
+- Where Landlock alone keeps files from being changed, what it does not know of is refused to all files, since
+  a filter sees no path: modes, owners, times, attributes and flags. That is asked for when nothing at all may
+  be changed in the workspace; a build could not do without.
 - Without a network namespace no socket is made but by ``socketpair``. There is then no other namespace
   either, so nothing may leave the process group by which all are killed, set the limits, priorities or
   processors of others than itself, or use or remove the shared memory, semaphores and queues of System V and
@@ -110,6 +113,28 @@ _MACHINE = (
     "setdomainname",
     "vhangup",
 )
+
+# What changes a file and not what is in it. The older calls are only on x86-64. The requests are those that
+# set flags (of a long, of an int, FS_IOC_FSSETXATTR), versions (of both), verity, and how it is encrypted.
+_ATTRIBUTES = (
+    "fchmod",
+    "fchmodat",
+    "fchmodat2",
+    "fchown",
+    "fchownat",
+    "utimensat",
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "setxattrat",
+    "removexattr",
+    "lremovexattr",
+    "fremovexattr",
+    "removexattrat",
+    "file_setattr",
+)
+_OLDER_ATTRIBUTES = ("chmod", "chown", "lchown", "utime", "utimes", "futimesat")
+_REQUESTS = (0x4008_6602, 0x4004_6602, 0x401C_5820, 0x4008_7602, 0x4004_7602, 0x4080_6685, 0x800C_6613)
 
 # Only on x86-64.
 _X86 = ("iopl", "ioperm", "modify_ldt", "uselib")
@@ -200,11 +225,11 @@ _MAKING = (0o100, 0o2000_0000)
 _INTERNET = ([_Bits(0, _INET)], [_Bits(0, _INET6)], [_Bits(0, _NETLINK), _Bits(2, _ROUTE)])
 
 
-def programs(*, own_network: bool) -> tuple[bytes, ...]:
+def programs(*, own_network: bool, keeps_attributes: bool = False) -> tuple[bytes, ...]:
     """The filters for this machine's architecture, each a classic BPF program, to be loaded in this order.
 
     ``own_network``: the command has namespaces of its own, of the network and of all else. It has none
-    otherwise.
+    otherwise. ``keeps_attributes``: it may change modes, owners, times, attributes and flags of no file.
 
     Raises:
         seccompy.UnsupportedError: the architecture is neither x86-64 nor 64-bit ARM.
@@ -221,6 +246,8 @@ def programs(*, own_network: bool) -> tuple[bytes, ...]:
         program.errno(name, errno.EPERM)
     for name in _WITH_A_POINTER:
         program.errno(name, errno.ENOSYS)
+    if keeps_attributes:
+        _no_attributes(program, is_x86=is_x86)
     _no_set_uid(program, is_x86=is_x86)
     _only(program, "clone", [_Bits(0, 0, _NEW_NAMESPACES)])
     _only(program, "unshare", [_Bits(0, 0, _NEW_NAMESPACES | _NEW_TIME)])
@@ -240,6 +267,14 @@ def _only(program: "Filter", name: str, *allowed: Sequence[_Bits]) -> None:
     for bits in allowed:
         program.allow(name, args=_conditions(bits))
     program.errno(name, errno.EPERM)  # the first rule that matches counts, and this is the last
+
+
+def _no_attributes(program: "Filter", *, is_x86: bool) -> None:
+    """Refuse to change a file otherwise than by writing, as Landlock refuses the writing."""
+    for name in (*_ATTRIBUTES, *(_OLDER_ATTRIBUTES if is_x86 else ())):
+        program.errno(name, errno.EACCES)
+    for request in _REQUESTS:
+        program.errno("ioctl", errno.EACCES, args=_conditions([_Bits(1, request)]))
 
 
 def _no_set_uid(program: "Filter", *, is_x86: bool) -> None:

@@ -7,9 +7,10 @@ A call goes through three steps, and a person may be asked between the second an
 3. ``run``: make it happen, on the very targets that were prepared.
 
 A tool whose effect is a change of files makes it in one synchronous step at the end of ``run``, with no
-checkpoint after it: a cancel either comes before the effect, or finds a finished ``Outcome``. A tool that
-runs a program cannot do that. It ends the program when it is cancelled, and says how far it came by
-``CallPorts.stopped_nowait`` before it lets the cancel through.
+checkpoint after it: a cancel either comes before the effect, or finds a finished ``Outcome``. In that very
+step it looks whether files may still be changed (``ToolContext.require_changes_nowait``). A tool that
+runs a program, or has an editor write, cannot do that. It ends the program when it is cancelled, and says how
+far it came by ``CallPorts.stopped_nowait`` before it lets the cancel through.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,8 +23,10 @@ from attrs import field, frozen
 from term2_acp.domain.content import ToolContent
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import ToolCallId
+from term2_acp.domain.options import Mode
 from term2_acp.domain.permission import Action
 from term2_acp.domain.toolcall import Location, ToolKind
+from term2_acp.permission.policy import PLAN_KEEPS_FILES
 from term2_acp.redact import Redactor
 from term2_acp.workspace import Workspace
 
@@ -38,6 +41,14 @@ class ToolError(Exception):
 
     It says what was found and what would work, and never holds the content of a file that the model
     has not read.
+    """
+
+
+class OutcomeUnknown(Exception):
+    """The call was at work, and nobody knows whether it had its effect.
+
+    The message begins with ``outcome_unknown:`` and says why, and what to do. It is for the model, and is
+    shown to the person too.
     """
 
 
@@ -89,6 +100,10 @@ class CallPorts(Protocol):
         ...
 
 
+def _standard() -> Mode:
+    return Mode.STANDARD
+
+
 @frozen
 class ToolContext:
     """What a tool gets to work with.
@@ -96,7 +111,8 @@ class ToolContext:
     ``files`` is the session's workspace. ``publish`` shows an event to the person (a plan, for one);
     it waits while the editor reads slowly. ``sandbox`` runs commands, and ``artifacts`` keeps the whole of
     what they wrote when it is too long for the model. ``fetcher`` is the way to the web. ``redactor`` knows
-    the keys that must not be in what a program wrote. ``ports`` are those of the one call, while it runs.
+    the keys that must not be in what a program wrote. ``mode`` tells the session's mode as it is now, also in
+    the midst of a call. ``ports`` are those of the one call, while it runs.
     """
 
     files: Workspace
@@ -105,7 +121,19 @@ class ToolContext:
     artifacts: "Artifacts"
     fetcher: "Fetcher"
     redactor: Redactor
+    mode: Callable[[], Mode] = _standard
     ports: CallPorts | None = None
+
+    def require_changes_nowait(self) -> None:
+        """Refuse to change a file where the mode that is in force now allows no edit.
+
+        A call that was admitted before the mode was set may come to its effect after that; this stops it.
+
+        Raises:
+            ToolError: the mode is ``plan``.
+        """
+        if self.mode() is Mode.PLAN:
+            raise ToolError(PLAN_KEEPS_FILES)
 
 
 @frozen
@@ -176,5 +204,6 @@ class Tool(Protocol):
 
         Raises:
             ToolError: it could not be done after all; nothing happened.
+            OutcomeUnknown: nobody knows whether it was done.
         """
         ...

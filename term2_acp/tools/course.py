@@ -3,6 +3,8 @@
 ``shell`` and ``run_code`` differ in what they start; from there on they are the same. Rules:
 
 - Nothing runs bare. Where the sandbox cannot be shown to hold, the call fails with the reason.
+- In the mode ``plan`` the workspace is read-only for the program, by the sandbox, and the result says so. The
+  mode counts that is in force in the step in which the program is let run.
 - The program is over when its own process has exited, whoever holds its pipe; what is in the pipe then is
   read.
 - The order of the end, however it came: the process tree is gone, the last output is shown, then the exit
@@ -25,8 +27,9 @@ from term2_acp.domain.confinement import Confinement
 from term2_acp.domain.content import Text
 from term2_acp.domain.events import ExitStatus
 from term2_acp.domain.ids import TerminalId
+from term2_acp.domain.options import Mode
 from term2_acp.permission.choices import escape_for_person
-from term2_acp.sandbox import SandboxError, Unavailable
+from term2_acp.sandbox import SandboxError, SandboxRefused, Unavailable
 from term2_acp.tools.base import CallPorts, Outcome, ToolContext, ToolError
 from term2_acp.tools.clock import Clock
 from term2_acp.tools.live import MAX_OUTPUT_BYTES, LiveOutput
@@ -50,6 +53,9 @@ SHORT_S = 1.0
 
 # Names of a warning. Who makes more has made the point.
 MAX_NAMES = 20
+
+READ_ONLY = "Plan mode is on, so the workspace was read-only for this."
+"""What is said of a program that could not change the workspace."""
 
 KILLED = ExitStatus(signal="SIGKILL")
 """What becomes of a program whose own exit is not seen."""
@@ -123,12 +129,20 @@ async def run_program(
     """
     files, ports = context.files, context.ports
     assert ports is not None, "a program runs for a call"
-    before = await _confinement(files)
+    read_only = context.mode() is Mode.PLAN
+    before = await _confinement(files, read_only=read_only)
     live = LiveOutput(context, command=shown, cwd=files.cwd, terminal_id=terminal_id)
-    course = _Course(live, limit_s, ports, beside)
+    course = _Course(live, limit_s, ports, beside, read_only=read_only)
     descriptors = tuple(beside.descriptors) if beside is not None else ()
+
+    def last_word() -> None:
+        if context.mode() is Mode.PLAN and not read_only:
+            raise SandboxRefused("plan mode was switched on just then. Call it again.")
+
     try:
-        async with context.sandbox.launch(argv, before, cwd=files.cwd, pass_fds=descriptors) as command:
+        async with context.sandbox.launch(
+            argv, before, cwd=files.cwd, pass_fds=descriptors, last_word=last_word
+        ) as command:
             await course.attend(command)
     except SandboxError as error:
         logger.warning("a command was not run: %s", error.reason)
@@ -141,18 +155,19 @@ async def run_program(
         raise
     await course.end()
     made: Sequence[str] = ()
-    with trio.move_on_after(LOOK_DEADLINE_S, shield=True):
-        made = await files.newly_protected(before)
+    if not read_only:
+        with trio.move_on_after(LOOK_DEADLINE_S, shield=True):
+            made = await files.newly_protected(before)
     # No wait from here on: a cancel that comes now finds a program that has ended.
     return course.outcome(course.ended(), made)
 
 
-async def _confinement(files: Workspace) -> Confinement:
+async def _confinement(files: Workspace, *, read_only: bool) -> Confinement:
     with refusals():
         target = files.resolve(files.cwd)
         if target.path != files.cwd or files.kind(target) is not Kind.FOLDER:
             raise ToolError(f"Nothing was run: the working directory {files.cwd} is not there any more.")
-        return await files.confinement()
+        return await files.confinement(read_only=read_only)
 
 
 @define(eq=False)
@@ -163,6 +178,7 @@ class _Course:
     limit_s: float
     _ports: CallPorts
     _beside: Beside | None
+    read_only: bool = field(kw_only=True)
     started: bool = field(default=False, init=False)
     timed_out: bool = field(default=False, init=False)
     status: ExitStatus = field(default=KILLED, init=False)
@@ -235,7 +251,7 @@ class _Course:
 
     def outcome(self, how: str, made: Sequence[str]) -> Outcome:
         """What happened: ``how`` it ended, and the protected names that were ``made``."""
-        remarks = [*self._notes]
+        remarks = [READ_ONLY, *self._notes] if self.read_only else [*self._notes]
         if self._beside is not None:
             remarks += self._beside.remarks(self.status)
         if made:

@@ -41,9 +41,10 @@ class Lookout:
         """Places that names found in the workspace lead to, and their guards, as of the last look."""
         return self._places.leads
 
-    async def confinement(self) -> Confinement:
+    async def confinement(self, *, read_only: bool) -> Confinement:
         """See ``Workspace.confinement``."""
-        return await self._look(make_hooks=True)
+        found = await self._look(make_hooks=not read_only)
+        return found.as_read_only() if read_only else found
 
     async def newly_protected(self, before: Confinement) -> tuple[str, ...]:
         """See ``Workspace.newly_protected``."""

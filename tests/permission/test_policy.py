@@ -1,14 +1,18 @@
-"""The policy: every row of the table of what asks, with the choices in their order, and how the rows of a
-call with several actions go together. Values only; no file system and no Trio."""
+"""The policy: every row of the table of what asks, with the choices in their order, in each mode, with and
+without grants and under a provider that asks for edits; and how the rows of a call with several actions go
+together. Values only; no file system and no Trio."""
+
+import itertools
 
 import pytest
 
+from term2_acp.domain.options import Mode
 from term2_acp.domain.paths import OWN_FILES, Target, is_within
 from term2_acp.domain.permission import Access, Action
 from term2_acp.permission.choices import Choice
 from term2_acp.permission.grants import SessionAccess
 from term2_acp.permission.ground import Ground, may_grant
-from term2_acp.permission.policy import Allow, AskPerson, Deny, decide
+from term2_acp.permission.policy import PLAN_KEEPS_FILES, Allow, AskPerson, Deny, decide
 
 GROUND = Ground("/home/ann/ws", "/home/ann")
 
@@ -39,8 +43,10 @@ COMMAND = Action(Access.COMMAND, None, "Runs a command in the sandbox.")
 FETCH = Action(Access.OTHER, None, "fetch https://example.org/")
 
 
-def decided(*actions, access=None, asks_for_edits=False, ground=GROUND):
-    decision = decide(actions, access or SessionAccess(), ground=ground, asks_for_edits=asks_for_edits)
+def decided(*actions, access=None, asks_for_edits=False, ground=GROUND, mode=Mode.STANDARD):
+    decision = decide(
+        actions, access or SessionAccess(), ground=ground, asks_for_edits=asks_for_edits, mode=mode
+    )
     return decision.choices if isinstance(decision, AskPerson) else decision
 
 
@@ -106,6 +112,116 @@ def test_where_every_edit_asks(action, expected):
 def test_where_every_edit_asks_a_grant_does_not_answer():
     access = SessionAccess(allow_edit_files={"/srv/data/a"}, allow_edit_folders={"/srv/data"})
     assert decided(edit("/srv/data/a"), access=access, asks_for_edits=True) == ONCE
+
+
+# -- modes -----------------------------------------------------------------------------------------
+
+PLACES = {
+    "inside": ("/home/ann/ws/a", None),
+    "outside": ("/srv/data/a", None),
+    "protected-inside": ("/home/ann/ws/AGENTS.md", "AGENTS.md"),
+    "protected-outside": ("/srv/data/AGENTS.md", "AGENTS.md"),
+    "hidden-inside": ("/home/ann/ws/.npmrc", "~/.npmrc"),
+    "hidden-outside": ("/home/ann/.ssh/id", "~/.ssh"),
+}
+WORDS = {
+    "allow": Allow(),
+    "deny": Deny(PLAN_KEEPS_FILES),
+    "approve": APPROVE,
+    "once": ONCE,
+    "read-ask": READ_ASK,
+    "edit-ask": EDIT_ASK,
+}
+# What is done and where; then in standard, ask and plan: with nothing granted, and with everything granted.
+MODES = """
+    read    inside             allow    allow    allow     allow    allow    allow
+    read    outside            read-ask read-ask read-ask  allow    allow    allow
+    read    protected-inside   allow    allow    allow     allow    allow    allow
+    read    protected-outside  approve  approve  approve   approve  approve  approve
+    read    hidden-inside      approve  approve  approve   approve  approve  approve
+    read    hidden-outside     approve  approve  approve   approve  approve  approve
+    search  inside             allow    allow    allow     allow    allow    allow
+    search  outside            read-ask read-ask read-ask  allow    allow    allow
+    search  protected-inside   allow    allow    allow     allow    allow    allow
+    search  protected-outside  approve  approve  approve   approve  approve  approve
+    search  hidden-inside      approve  approve  approve   approve  approve  approve
+    search  hidden-outside     approve  approve  approve   approve  approve  approve
+    edit    inside             allow    approve  deny      allow    approve  deny
+    edit    outside            edit-ask once     deny      allow    once     deny
+    edit    protected-inside   once     once     deny      once     once     deny
+    edit    protected-outside  once     once     deny      once     once     deny
+    edit    hidden-inside      once     once     deny      once     once     deny
+    edit    hidden-outside     once     once     deny      once     once     deny
+    command -                  allow    approve  allow     allow    approve  allow
+    other   -                  approve  approve  approve   approve  approve  approve
+"""
+
+
+def _rows():
+    for line in MODES.strip().splitlines():
+        access, place, *words = line.split()
+        for (granted, mode), word in zip(itertools.product((False, True), Mode), words, strict=True):
+            yield Access(access), place, granted, mode, word
+
+
+ROWS = list(_rows())
+EVERYTHING = SessionAccess({"/srv/data/a"}, {"/"}, {"/"})
+
+
+def _action(access, place):
+    return Action(access, None, "It.") if place == "-" else act(access, *PLACES[place])
+
+
+def test_the_table_of_modes_is_whole():
+    with_files = itertools.product((Access.READ, Access.SEARCH, Access.EDIT), PLACES)
+    without = [(Access.COMMAND, "-"), (Access.OTHER, "-")]
+    assert {row[:2] for row in ROWS} == {*with_files, *without}
+    assert len(ROWS) == 20 * 2 * len(Mode)
+
+
+@pytest.mark.parametrize(("access", "place", "granted", "mode", "word"), ROWS)
+def test_one_action_in_one_mode(access, place, granted, mode, word):
+    found = decided(_action(access, place), access=EVERYTHING if granted else None, mode=mode)
+    assert found == WORDS[word]
+
+
+@pytest.mark.parametrize(("access", "place", "granted", "mode", "word"), ROWS)
+def test_a_provider_that_asks_for_edits_does_so_in_every_mode_and_allows_nothing(
+    access, place, granted, mode, word
+):
+    """Its word for an edit or a command is that of ``ask``, unless the mode denies it."""
+    of_ask = {row[:3]: row[4] for row in ROWS if row[3] is Mode.ASK}
+    expected = (
+        word
+        if word == "deny" or access not in {Access.EDIT, Access.COMMAND}
+        else of_ask[access, place, granted]
+    )
+    found = decided(
+        _action(access, place), access=EVERYTHING if granted else None, mode=mode, asks_for_edits=True
+    )
+    assert found == WORDS[expected]
+
+
+@pytest.mark.parametrize("other", [*PLACES, None])
+def test_one_edit_denies_its_whole_call_in_plan(other):
+    beside = FETCH if other is None else read(*PLACES[other])
+    for actions in ([beside, edit("/home/ann/ws/a")], [edit("/srv/data/a"), beside]):
+        assert decided(*actions, mode=Mode.PLAN, access=EVERYTHING) == Deny(PLAN_KEEPS_FILES)
+
+
+def test_no_mode_makes_or_ends_a_grant():
+    access = SessionAccess(allow_edit_folders={"/srv/data"})
+    for mode, expected in ((Mode.ASK, ONCE), (Mode.PLAN, Deny(PLAN_KEEPS_FILES)), (Mode.STANDARD, Allow())):
+        assert decided(edit("/srv/data/a"), access=access, mode=mode) == expected
+    assert access == SessionAccess(allow_edit_folders={"/srv/data"})
+
+
+def test_what_does_not_say_what_it_is_about_is_denied_in_every_mode_for_that_reason():
+    for mode in Mode:
+        assert decided(Action(Access.EDIT), mode=mode).reason.startswith("This call does not say which file")
+
+
+# -- several actions -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

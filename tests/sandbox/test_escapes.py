@@ -497,13 +497,96 @@ PROTECTED = table("""
     to_rename_the_folder_of_term2s_state     EBUSY       -   done
 """)
 
+# -- a workspace that is read-only as a whole ------------------------------------------------------
+
+READ_ONLY = table("""
+    to_read                                  done    done    done
+    to_write_a_temporary_file                done    done    done
+    to_change_the_mode_of_a_temporary_file   done    EACCES  done
+    git_log                                  done    done    done
+    a_temporary_file_by_the_shell            done    done    done
+    to_open_for_writing                      EROFS   EACCES  done
+    to_append                                EROFS   EACCES  done
+    to_truncate                              EROFS   EACCES  done
+    to_open_with_truncation                  EROFS   EACCES  done
+    to_make_a_file                           EROFS   EACCES  done
+    to_make_a_nameless_file                  EROFS   EACCES  done
+    to_make_a_folder                         EROFS   EACCES  done
+    to_remove_a_folder                       EROFS   EACCES  done
+    to_make_a_symlink                        EROFS   EACCES  done
+    to_make_a_fifo                           EROFS   EACCES  done
+    to_remove                                EROFS   EACCES  done
+    to_rename                                EROFS   EACCES  done
+    to_exchange                              EROFS   EACCES  done
+    to_rename_the_workspace                  EROFS   EACCES  done
+    to_make_a_hard_link                      EROFS   EACCES  done
+    to_change_the_mode                       EROFS   EACCES  done
+    to_change_the_mode_by_a_descriptor       EROFS   EACCES  done
+    to_change_the_mode_of_the_workspace      EROFS   EACCES  done
+    to_change_the_times                      EROFS   EACCES  done
+    to_change_the_times_by_a_descriptor      EROFS   EACCES  done
+    to_change_the_owner                      EROFS   EACCES  done
+    to_set_an_attribute                      EROFS   EACCES  done
+    to_set_the_flags                         EROFS   EACCES  done
+    by_a_symlink_in_the_temporary_folder     EROFS   EACCES  done
+    by_a_hard_link_in_the_temporary_folder   EXDEV   EACCES|EXDEV  done
+    by_a_descriptor_that_gets_a_name         EXDEV   EACCES|EXDEV  done
+    by_a_rename_into_the_workspace           EXDEV   EACCES|EXDEV  done
+    by_a_rename_out_of_the_workspace         EXDEV   EACCES|EXDEV  done
+    by_opening_a_descriptor_again            EROFS   EACCES  done
+    by_a_descriptor_of_the_folder            EROFS   EACCES  done
+    by_the_root_of_this_process              EROFS   EACCES  done
+    by_the_folder_of_this_process            EROFS   EACCES  done
+    by_the_root_of_the_first_process         EROFS   EACCES  *
+    by_the_folder_of_the_parent              EROFS   EACCES  done
+    by_another_mount_of_the_folder           EROFS,ENOENT    ENOENT  done|ENOENT
+    in_a_mount_within_the_workspace          EROFS,ENOENT    EACCES,ENOENT|EACCES    done,ENOENT|done
+    to_read_a_hidden_file_in_it              ENOENT|covered  read    read
+    by_mounting_it_anew                      EPERM   EPERM   *
+    by_unmounting_it                         EPERM   EPERM   *
+    by_mounts_of_its_own                     EPERM   EPERM   *
+    cat                                      EROFS   EACCES  done
+    tee                                      EROFS   EACCES  done
+    sed                                      EROFS   EACCES  done
+    touch_a_file                             EROFS   EACCES  done
+    touch_a_new_file                         EROFS   EACCES  done
+    mkdir                                    EROFS   EACCES  done
+    chmod                                    EROFS   EACCES  done
+    cp                                       EROFS   EACCES  done
+    mv                                       EROFS   EACCES  done
+    rm                                       EROFS   EACCES  done
+    ln                                       EROFS   EACCES  done
+    git_add                                  EROFS   EACCES  done
+    git_branch                               EROFS   EACCES  done
+    git_commit_amend                         EROFS   EACCES  done
+    git_hash_object                          EROFS   EACCES  done
+    to_write_its_head                        EROFS   EACCES  done
+    to_write_a_branch                        EROFS   EACCES  done
+    to_write_its_index                       EROFS   EACCES  done
+    to_rename_it                             EROFS   EACCES  done
+""")
+
 TABLES = {
     "writes": WRITES,
     "reads": READS,
     "kernel": KERNEL,
     "strangers": STRANGERS,
     "protected": PROTECTED,
+    "read_only": READ_ONLY,
 }
+
+
+@pytest.mark.parametrize("attempt", READ_ONLY)
+def test_an_attempt_upon_a_workspace_that_is_read_only(stage, attempt):
+    check(stage, "read_only", READ_ONLY, attempt)
+
+
+def test_a_workspace_that_is_read_only_is_as_it_was(stage):
+    """Names, modes, contents, and the times of every change; and no hooks folder was made in it by us."""
+    found = stage["read_only"]
+    assert not found["inside"]["workspace"]
+    assert found["outside"]["workspace"]
+    assert not any("protected names" in note for note in found["inside"]["notes"])
 
 
 @pytest.mark.parametrize("attempt", PROTECTED)

@@ -33,12 +33,14 @@ real = pytest.mark.skipif(
 
 
 @asynccontextmanager
-async def confined(folder, line, *, python=False, pass_fds=(), **options):
+async def confined(folder, line, *, python=False, pass_fds=(), last_word=lambda: None, **options):
     """A shell's line, or the text of a Python program, under Landlock, with a temporary folder."""
     command = [PYTHON, "-I", "-S", "-c", line] if python else ["/bin/sh", "-c", line]
     async with temporary_folder() as temporary:
         made = policy(folder, temporary=temporary, **options)
-        async with confine(made, command, temporary=temporary, pass_fds=pass_fds) as running:
+        async with confine(
+            made, command, temporary=temporary, pass_fds=pass_fds, last_word=last_word
+        ) as running:
             yield running
 
 
@@ -67,9 +69,13 @@ TREE = {
 }
 
 
-def granted(workspace="/home/me/project", hidden=("/home/me/.ssh", "/home/me/.config/gcloud", "/etc/shadow")):
+HIDDEN = ("/home/me/.ssh", "/home/me/.config/gcloud", "/etc/shadow")
+
+
+def granted(workspace="/home/me/project", hidden=HIDDEN, *, read_only=False):
+    confinement = Confinement(workspace=workspace, hidden=hidden)
     made = Policy(
-        confinement=Confinement(workspace=workspace, hidden=hidden),
+        confinement=confinement.as_read_only() if read_only else confinement,
         cwd=workspace,
         environment={},
         limits=Limits(),
@@ -105,6 +111,17 @@ def test_writing_is_granted_in_the_workspace_and_the_temporary_folder_and_on_har
     assert not any(grant.rights & (make_device_node | device_controls) for grant in granted())
 
 
+@pytest.mark.parametrize("workspace", ["/home/me/project", "/home", "/tmp/project"])
+def test_nothing_in_a_read_only_workspace_is_granted_but_reading(workspace):
+    found = granted(workspace, read_only=True)
+    assert Grant(workspace, landlock._READ) in found
+    writing = [grant.path for grant in found if grant.rights & landlock._CHANGE]
+    assert writing == [*landlock._DEVICES, "/tmp/mine"]
+    assert [one for one in granted(workspace) if one.path != workspace] == [
+        one for one in found if one.path != workspace
+    ]
+
+
 def test_only_names_are_granted_everywhere():
     assert granted()[0] == Grant("/", landlock._READ_DIR)
 
@@ -121,6 +138,26 @@ async def test_our_own_code_in_the_workspace_is_refused(tmp_path):
     with pytest.raises(SandboxRefused, match="own code"):
         async with confined(tmp_path, "true", own_inside=True):
             pytest.fail("it was entered")
+
+
+@real
+async def test_our_own_code_in_a_workspace_that_is_read_only_is_kept(tmp_path):
+    workspace = str(tmp_path / "workspace")
+    line = "touch made; echo end"
+    said = await says(tmp_path, line, own_inside=True, read_only=(workspace,))
+    assert said == "touch: cannot touch 'made': Permission denied\nend\n"
+    assert os.listdir(workspace) == []
+
+
+@real
+async def test_the_last_word_keeps_a_command_from_running(tmp_path):
+    def no():
+        raise SandboxRefused("not any more")
+
+    with pytest.raises(SandboxRefused, match="not any more"):
+        async with confined(tmp_path, "touch ran", last_word=no):
+            pytest.fail("it was entered")
+    assert os.listdir(tmp_path / "workspace") == []
 
 
 # -- what is held ----------------------------------------------------------------------------------
@@ -328,7 +365,7 @@ async def test_a_cancel_at_any_step_leaves_nothing(tmp_path):
 )
 async def test_a_child_that_cannot_confine_itself_runs_nothing(tmp_path, monkeypatch, broken, said):
     if "program" in broken:
-        monkeypatch.setattr(landlock, "programs", lambda *, own_network: (broken["program"].encode(),))
+        monkeypatch.setattr(landlock, "programs", lambda **_: (broken["program"].encode(),))
     made = policy(tmp_path)
     made = attrs.evolve(made, cwd=broken.get("cwd", made.cwd))
     command = ["/usr/bin/touch", str(tmp_path / "workspace" / "ran")]

@@ -14,7 +14,7 @@ import sys
 import pytest
 import trio
 
-from term2_acp.sandbox import Exit, SandboxFailed
+from term2_acp.sandbox import Exit, SandboxFailed, SandboxRefused
 from term2_acp.sandbox import launch as launching
 from term2_acp.sandbox.command import exit_from_code
 from term2_acp.sandbox.launch import launch
@@ -44,6 +44,24 @@ def _nothing_left():
     yield
     assert descriptors().keys() == before.keys()
     assert groups() == []
+
+
+async def test_the_last_word_keeps_a_command_from_running(tmp_path):
+    asked = []
+
+    def no():
+        asked.append(os.listdir(tmp_path / "workspace"))
+        raise SandboxRefused("not any more")
+
+    with pytest.raises(SandboxRefused, match="not any more"):
+        async with shell(tmp_path, "touch ran", last_word=no):
+            pytest.fail("it was entered")
+    assert asked == [[]]
+    assert os.listdir(tmp_path / "workspace") == []
+    async with shell(tmp_path, "touch ran", last_word=lambda: asked.append("yes")) as command:
+        assert await everything(command) == b""
+    assert asked == [[], "yes"]
+    assert os.listdir(tmp_path / "workspace") == ["ran"]
 
 
 # -- the exit and the output -----------------------------------------------------------------------

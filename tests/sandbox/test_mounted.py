@@ -1,6 +1,7 @@
 """The look at the mounts of a sandbox, on the kernel's words for them: what lies where it should, and each
 way in which it may not. Real swaps in the midst of a launch are tried in ``test_escapes``."""
 
+import attrs
 import pytest
 
 from term2_acp.domain.confinement import Confinement
@@ -60,6 +61,17 @@ def wrong(theirs=THERE, ours=HERE):
 
 def test_all_is_where_it_should_be():
     assert wrong() == ()
+
+
+def test_a_workspace_that_should_be_read_only_must_be():
+    made = policy()
+    expected = mounts(attrs.evolve(made, confinement=made.confinement.as_read_only()))
+    alone = THERE.replace(" /home/me/my\\040project rw,", " /home/me/my\\040project ro,")
+    without = "\n".join(line for line in alone.split("\n") if ".git" not in line)
+    assert misplaced(expected, without, HERE) == ()
+    assert misplaced(expected, without.replace("my\\040project ro,", "my\\040project rw,"), HERE) == (
+        PROJECT,
+    )
 
 
 CHANGES = [

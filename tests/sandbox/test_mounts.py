@@ -226,7 +226,34 @@ def test_nothing_outside_the_workspace_becomes_writable():
 
 
 def test_a_workspace_that_is_read_only_itself_is_read_only():
-    assert made("/srv/ws", read_only=("/srv/ws",))[-2:] == [rw("/srv/ws"), ro("/srv/ws")]
+    assert made("/srv/ws", read_only=("/srv/ws",)) == [
+        ro("/"),
+        DEV,
+        PROC,
+        TMP,
+        RUN,
+        *KERNEL,
+        VAR_TMP,
+        SHM,
+        ro("/srv/ws"),
+    ]
+
+
+@pytest.mark.parametrize("workspace", ["/srv/ws", "/", "/tmp", "/tmp/ws", "/var", "/home/p"])
+def test_in_a_workspace_that_is_read_only_nothing_is_writable_but_temporary_folders(workspace):
+    below = workspace.rstrip("/")
+    found = made(
+        workspace,
+        held=(f"{below}/.git",),
+        read_only=(workspace, f"{below}/.git/hooks"),
+        hidden=("/home/p/.ssh", f"{below}/keys"),
+        folders=("/home/p/.ssh",),
+    )
+    assert not [mount for mount in found if mount.kind is Kind.WRITABLE]
+    assert [mount for mount in found if mount.target == workspace] == [ro(workspace)]
+    folders = {"/tmp", "/var/tmp", "/run", "/dev/shm"} - {workspace}
+    assert {mount.target for mount in found if mount.kind is Kind.TEMPORARY} == folders
+    assert {mask("/home/p/.ssh"), ro(f"{below}/keys", "/state/empty")} <= set(found)
 
 
 def test_a_hidden_place_that_holds_a_temporary_folder_covers_it():

@@ -1,6 +1,7 @@
 """The policy as a value: which workspaces cannot be confined and why, what a command sees of the machine, and
 which weaknesses of a policy are said. Nothing here touches the file system."""
 
+import attrs
 import pytest
 
 from term2_acp.domain.confinement import Confinement
@@ -169,6 +170,8 @@ def test_weaknesses_of_a_policy_are_said():
         "The workspace is /tmp itself: temporary files are made in it, and stay.",
         "The workspace has too many protected names: only the nearest are read-only.",
     )
+    read_only = attrs.evolve(policy("/tmp"), confinement=Confinement("/tmp").as_read_only())
+    assert notes(read_only) == ("The workspace is /tmp itself: no temporary files can be made in it.",)
 
 
 def test_layers_are_words_with_labels():

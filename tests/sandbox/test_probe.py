@@ -250,6 +250,160 @@ async def test_nothing_at_all_is_told_with_all_reasons(sandbox, monkeypatch, wor
     assert "there is no bubblewrap" in await refused(sandbox, workspace)
 
 
+# -- a workspace that is read-only as a whole ------------------------------------------------------
+
+
+@pytest.fixture
+def trials_of_keeping(monkeypatch):
+    """What each trial of it came to."""
+    found = []
+    really = probe.keeps_workspace
+
+    async def counted(run, folder):
+        found.append(await really(run, folder))
+        return found[-1]
+
+    monkeypatch.setattr(probe, "keeps_workspace", counted)
+    return found
+
+
+async def touched(sandbox, workspace, *, read_only):
+    """What a command that makes a file is told, and what is in the workspace then."""
+    confinement = Confinement(workspace=workspace)
+    command = ["/bin/sh", "-c", "touch made; echo $TMPDIR > $TMPDIR/t && echo end"]
+    confinement = confinement.as_read_only() if read_only else confinement
+    async with sandbox.launch(command, confinement, cwd=workspace) as running:
+        said = (await everything(running)).decode()
+    return said, os.listdir(workspace)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("bubblewrap", "Read-only file system"), ("landlock", "Permission denied")]
+)
+async def test_that_it_is_kept_is_seen_once_and_only_when_it_is_asked_for(
+    sandbox, monkeypatch, workspace, trials_of_keeping, kind, said
+):
+    if kind == "landlock":
+        if landlock.abi() < landlock.MINIMUM_ABI:
+            pytest.skip("the kernel has no Landlock that bounds signals")
+        monkeypatch.setattr(candidates, "bundled", list)
+        monkeypatch.setattr(candidates, "SYSTEM_FOLDERS", ())
+    else:
+        bwrap()
+    assert isinstance(await sandbox.layers(), Layers)
+    assert trials_of_keeping == []
+    for _ in range(2):
+        found = await touched(sandbox, workspace, read_only=True)
+        assert found == (f"touch: cannot touch 'made': {said}\nend\n", [])
+    assert trials_of_keeping == [True]
+    assert await touched(sandbox, workspace, read_only=False) == ("end\n", ["made"])
+
+
+async def test_a_sandbox_that_does_not_keep_it_runs_no_such_command(
+    sandbox, monkeypatch, tmp_path, workspace, trials_of_keeping
+):
+    """A bubblewrap that does all else as it should: only the read-only workspace of the trial is not."""
+    real = bwrap()
+    weak = (
+        "argv = sys.argv[1:]\n"
+        "for at, word in enumerate(argv):\n"
+        "    if word == '--ro-bind' and argv[at + 2].endswith('/workspace'): argv[at] = '--bind'\n"
+        f"os.execv({real!r}, ['bwrap', *argv])"
+    )
+    monkeypatch.setattr("term2_acp.sandbox.launch.require_in_place", lambda *_: None)
+    program = replaced(monkeypatch, tmp_path, weak)
+    for _ in range(2):
+        with pytest.raises(SandboxRefused) as error:
+            await touched(sandbox, workspace, read_only=True)
+        assert error.value.reason == f"{program} was seen not to keep a workspace read-only"
+        assert os.listdir(workspace) == []
+    assert trials_of_keeping == [False]
+    assert await touched(sandbox, workspace, read_only=False) == ("end\n", ["made"])
+    os.unlink(os.path.join(workspace, "made"))
+    # Another program in its place is tried anew.
+    replaced(monkeypatch, tmp_path, f"os.execv({real!r}, ['bwrap', *sys.argv[1:]])")
+    said, made = await touched(sandbox, workspace, read_only=True)
+    assert (said.endswith("end\n"), made) == (True, [])
+    assert trials_of_keeping == [False, True]
+
+
+async def test_landlock_without_the_filter_does_not_keep_it(sandbox, monkeypatch, workspace):
+    """Modes and times would be left to be changed."""
+    if landlock.abi() < landlock.MINIMUM_ABI:
+        pytest.skip("the kernel has no Landlock that bounds signals")
+    monkeypatch.setattr(candidates, "bundled", list)
+    monkeypatch.setattr(candidates, "SYSTEM_FOLDERS", ())
+    really = landlock.programs
+    monkeypatch.setattr(landlock, "programs", lambda *, own_network, **_: really(own_network=own_network))
+    with pytest.raises(SandboxRefused, match="Landlock was seen not to keep a workspace read-only"):
+        await touched(sandbox, workspace, read_only=True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "nonsense",
+        "[]",
+        json.dumps(dict.fromkeys(probe._CHANGES, "EROFS")),
+        json.dumps({"nonce": "guessed"}),
+    ],
+)
+async def test_an_answer_without_the_trial_keeps_nothing(tmp_path, said):
+    assert not await probe.keeps_workspace(Pretence("/bin/echo", said), str(tmp_path))
+
+
+CHANGES = {
+    "nothing": "pass",
+    "content": "open(file, 'r+').write('changed')",
+    "content, size and times as before": (
+        "was = os.stat(file); open(file, 'r+').write('u'); "
+        "os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))"
+    ),
+    "mode": "os.chmod(file, 0o777)",
+    "a new name": "os.link(file, file + '2')",
+    "a name that came and went": "os.mkdir(file + '2'); os.rmdir(file + '2')",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_a_trial_says_does_not_count_against_what_is_seen(tmp_path, change):
+    """It says that every change was stopped, and makes one."""
+    lie = (
+        "import json, os, sys\n"
+        "places = json.loads(sys.argv[1])\n"
+        "file = places['protected']\n"
+        f"{CHANGES[change]}\n"
+        f"print(json.dumps({{'nonce': places['nonce'], **dict.fromkeys({probe._CHANGES!r}, 'EROFS')}}))"
+    )
+
+    def run(command, confinement):
+        return Pretence(PYTHON, "-I", "-S", "-c", lie, command[-1])(command, confinement)
+
+    assert await probe.keeps_workspace(run, str(tmp_path)) is (change == "nothing")
+
+
+async def test_what_runs_the_trial_bare_keeps_nothing(tmp_path):
+    """Every change succeeds there, and each alone would tell."""
+    said = []
+
+    class Telling(Pretence):
+        async def __aenter__(self):
+            await super().__aenter__()
+            really = self.receive
+
+            async def receive():
+                said.append(await really())
+                return said[-1]
+
+            self.receive = receive
+            return self
+
+    assert not await probe.keeps_workspace(Telling(), str(tmp_path))
+    found = json.loads(b"".join(said))
+    assert {name: found[name] for name in probe._CHANGES} == dict.fromkeys(probe._CHANGES)
+
+
 # -- once, and again -------------------------------------------------------------------------------
 
 

@@ -82,6 +82,27 @@ def test_a_rule_without_paths_is_not_written_since_it_would_be_one_for_everythin
     )
 
 
+def test_a_workspace_that_is_read_only_is_not_allowed_at_all_and_denies_no_temporary_folder_in_it():
+    written = text_of(
+        hidden=("/Users/p/ws/a/keys",),
+        read_only=("/Users/p/ws",),
+        temporary=("/Users/p/ws/t1",),
+    )
+    assert (
+        written
+        == NEEDED
+        + """\
+(allow file-write*
+  (subpath "/Users/p/ws/t1"))
+(deny file-write-unlink
+  (literal "/Users/p/ws/a"))
+(deny file-read* file-write*
+  (subpath "/Users/p/ws/a/keys"))
+(deny network*)
+"""
+    )
+
+
 @pytest.mark.parametrize("workspace", ["/Users/p/ws", "/"])
 def test_no_folder_above_a_guarded_place_may_be_renamed(workspace):
     below = workspace.rstrip("/")

@@ -72,9 +72,9 @@ def answer(program, number, arguments, arch):
 class Machine:
     """Both filters of one architecture, asked about calls by name or number."""
 
-    def __init__(self, arch, *, own_network):
+    def __init__(self, arch, **options):
         self.arch = arch
-        self.programs = programs(own_network=own_network)
+        self.programs = programs(**options)
 
     def __call__(self, call, *arguments, arch=None):
         """None for leave, the name of the error, or "kill"; the smaller answer is the stricter one."""
@@ -174,6 +174,29 @@ def test_no_file_gets_the_set_uid_bit(inside, outside, arch):
             for flags in (0, 2, 0o200000, 0o2000):
                 assert (name, machine(name, *before, flags, 2**64 - 1)) == (name, None)
         assert machine("openat2", 1, 2, 3, 24) == "ENOSYS"
+
+
+def test_nothing_but_the_content_of_a_file_is_changed_where_that_is_asked_for(outside, arch):
+    keeping = Machine(arch, own_network=False, keeps_attributes=True)
+    names = (
+        "fchmod fchmodat fchmodat2 fchown fchownat utimensat setxattr lsetxattr fsetxattr setxattrat "
+        "removexattr lremovexattr fremovexattr removexattrat file_setattr"
+    )
+    for name in [
+        *words(names),
+        *(words("chmod chown lchown utime utimes futimesat") if arch == X86_64 else []),
+    ]:
+        assert (name, keeping(name, 1, 2, 0o644)) == (name, "EACCES")
+        assert (name, outside(name, 1, 2, 0o644)) == (name, None)
+    requests = 0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40047602, 0x40806685, 0x800C6613
+    for request in (*requests, UPPER | 0x40086602):
+        assert keeping("ioctl", 3, request) == "EACCES"
+        assert outside("ioctl", 3, request) is None
+    for name in ALLOWED:
+        if outside(name, 1, 2, 3) is None and name not in words(names):
+            assert (name, keeping(name, 1, 2, 3)) == (name, None)
+    assert keeping("ioctl", 1, 0x5401) is None  # what a program asks its terminal
+    assert keeping("socket", 1, 1, 0) == "EPERM"
 
 
 def test_only_internet_sockets_and_the_routing_netlink_are_made(inside, outside):

@@ -32,7 +32,7 @@ from tests.sandbox.escapes.cases import CASES, PATIENCE_S, PYTHON, Runner
 
 HERE = Path(__file__).parent
 ANSWER = "the attempts came to: "
-PROGRAMS = ("writes", "reads", "kernel", "strangers", "protected")
+PROGRAMS = ("writes", "reads", "kernel", "strangers", "protected", "read_only")
 
 MARKER = "KEEP-THIS-FROM-COMMANDS"
 SPOKEN = "a-word-of-a-command-line-outside"
@@ -48,6 +48,15 @@ PROTECTED = (
     ".git/config", ".git/hooks/pre-commit", ".git/modules/lib/config", ".git/modules/lib/hooks/post-checkout",
     ".envrc", ".vscode/settings.json", ".mcp.json", "AGENTS.md", "deep/AGENTS.md", ".github/workflows/ci.yml",
     ".bashrc", "lib/.git",
+)  # fmt: skip
+
+# One for each attempt upon a workspace that is read-only as a whole.
+VICTIMS = (
+    "read", "opened", "appended", "truncated", "opened-truncated", "removed", "renamed", "exchanged",
+    "exchanged-too", "linked", "moded", "moded-by-descriptor", "timed", "timed-by-descriptor", "owned",
+    "attributed", "flagged", "by-a-symlink", "by-a-hard-link", "by-a-name", "taken", "opened-again",
+    "by-the-folder", "by-the-root", "by-the-cwd", "by-the-first", "by-the-parent", "by-a-mount", "cat",
+    "tee", "sed", "touched", "chmod", "cp", "mv", "rm", "ln",
 )  # fmt: skip
 
 # What the listeners of the daemon are called, and their kinds.
@@ -111,11 +120,30 @@ class Ground:
         self._put(self.workspace, AS_IT_WAS, "tools/term2/program.py")
         self._put(self.workspace, MARKER + "\n", "var/term2/sessions.db")
 
+    def make_repository(self):
+        """The workspace as a repository with one commit, and a file for each attempt."""
+        self._put(self.workspace, AS_IT_WAS, *(f"victims/{name}" for name in VICTIMS))
+        (self.workspace / "victims/folder").mkdir()
+        self._put(self.workspace, MARKER + "\n", "var/term2/sessions.db")
+        for line in (
+            "init -q",
+            "config user.email a@b",
+            "config user.name n",
+            "commit -q --allow-empty -m one",
+        ):
+            subprocess.run(["git", *line.split()], cwd=self.workspace, check=True)
+
     def _put(self, below, text, *names):
         for name in names:
             path = below / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+
+    def state_of_workspace(self):
+        """What is in the workspace, with the times of its last changes, which nobody can set back."""
+        found = self.digest(self.workspace)
+        times = {name: (self.workspace / name).lstat().st_ctime_ns for name in found}
+        return found, times, self.workspace.stat().st_ctime_ns
 
     def digest(self, below, *, without=()):
         """What is below a folder, names, kinds, modes and contents, as one value for each name."""
@@ -290,14 +318,16 @@ def answer(said):
 async def inside(ground, program, sandbox):
     """Run a program of attempts as commands are run; what came of them, and what was said not to be held."""
     protected = program == "protected"
-    inner = (ground.at["inner_state"],) if protected else ()
+    # Landlock cannot hide it inside of the workspace, and would refuse that.
+    hides = protected or (program == "read_only" and (await sandbox.layers()).kind != "landlock")
+    inner = (ground.at["inner_state"],) if hides else ()
     files = Workspace(
         str(ground.workspace),
         home=str(ground.home),
         own_paths=(ground.at["state"], ground.at["settings"], *inner),
         own_code=(ground.at["own_code"],) if protected else (),
     )
-    confinement = await files.confinement()
+    confinement = await files.confinement(read_only=program == "read_only")
     command = [*PYTHON, text_of(program), json.dumps(ground.at)]
     said = bytearray()
     async with sandbox.launch(command, confinement, cwd=str(ground.workspace)) as running:
@@ -330,10 +360,14 @@ async def both(folder, program, sandbox, number):
         ground.make()
         if program == "protected":
             ground.make_protected()
+        if program == "read_only":
+            ground.make_repository()
+            _mount_within(ground)
         if kind != "landlock":
             _mount_again(ground)
         with Belongings(ground, f"{number}{side[0]}") as belongings:
             before = ground.digest(ground.home, without=("project",))
+            workspace = ground.state_of_workspace()
             guarded = _guarded(ground) if program == "protected" else {}
             if side == "inside":
                 found[side] = await inside(ground, program, sandbox)
@@ -343,6 +377,7 @@ async def both(folder, program, sandbox, number):
             now = _guarded(ground)
             found[side] |= {
                 "changed": sorted(name for name in {*before, *after} if before.get(name) != after.get(name)),
+                "workspace": workspace != ground.state_of_workspace(),
                 "facts": belongings.facts(),
                 "unguarded": sorted(name for name in guarded if guarded[name] != now.get(name)),
             }
@@ -383,6 +418,14 @@ def _mount_again(ground):
     ):
         os.mkdir(target)
         subprocess.run(["mount", "--bind", source, target], check=True)
+
+
+def _mount_within(ground):
+    """Have another file system's place in the workspace, where we may."""
+    if os.geteuid() == 0:
+        target = ground.workspace / "mounted"
+        target.mkdir()
+        subprocess.run(["mount", "--bind", ground.home / "elsewhere", target], check=True)
 
 
 def _become_a_daemon():
