@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from term2_acp.agent.asking import Asking
 from term2_acp.agent.budget import Repeats
 from term2_acp.agent.dispatch import Dispatcher
 from term2_acp.agent.gate import Gate
@@ -28,60 +29,81 @@ LISTED_FILES = 10_000
 WORKSPACE_WORDS = 32 * 1024
 
 
+async def asking_of(session: Session) -> Asking:
+    """The way to the session's model, as its turns ask it.
+
+    Raises:
+        TurnFailed: there is no model to ask.
+    """
+    parts = session.parts
+    try:
+        choice = await chosen(session.options.source())
+    finally:
+        session.speech.emit_nowait(session.options.news())  # also why there is none, and what there is
+    files = hands_of(session).files
+    words = await files.read_words("AGENTS.md", WORKSPACE_WORDS)
+    if words is not None:
+        words = parts.redactor.redact(words)  # a key of one provider is no business of another
+    return Asking(
+        ports=session.speech,
+        mind=parts.mind,
+        choice=choice,
+        cache_key=hashlib.sha256(session.session_id.encode()).hexdigest()[:32],
+        files=lambda: _files_of(files),
+        system=system_prompt(Environment(session.cwd, session.first_day), words),
+        specs=parts.toolbox().specs,
+        transcript=session.transcript,
+        meter=session.meter,
+    )
+
+
 async def run_turn(session: Session) -> StopReason:
     """Prepare the session's turn and run it; a cancel may come at any moment of either."""
     parts = session.parts
     toolbox = parts.toolbox()
-    choice = await chosen(parts.mind)
-    hands = _hands_of(session)
-    words = await hands.files.read_words("AGENTS.md", WORKSPACE_WORDS)
-    if words is not None:
-        words = parts.redactor.redact(words)  # a key of one provider is no business of another
-    environment = Environment(session.cwd, session.first_day)
+    asking = await asking_of(session)
+    hands = hands_of(session)
     gate = Gate(
         ground=Ground(session.cwd, parts.home),
         access=hands.access,
         answers=hands.answers,
         broker=hands.broker,
         files=hands.files,
-        asks_for_edits=choice.provider.asks_for_edits,
+        asks_for_edits=asking.choice.provider.asks_for_edits,
+        mode=lambda: session.options.mode,
     )
     dispatcher = Dispatcher(
-        ports=session,
+        ports=session.speech,
         gate=gate,
         tools=toolbox.tools,
         context=ToolContext(
             files=hands.files,
-            publish=lambda event: session.emit([event]),
+            publish=lambda event: session.speech.emit([event]),
             sandbox=toolbox.sandbox,
             artifacts=artifacts_of(parts.state, session.session_id),
             fetcher=toolbox.fetcher,
             redactor=parts.redactor,
+            mode=lambda: session.options.mode,
         ),
         open_calls=hands.open_calls,
         repeats=Repeats(),
     )
-    turn = Turn(
-        ports=session,
-        mind=parts.mind,
-        choice=choice,
-        cache_key=hashlib.sha256(session.session_id.encode()).hexdigest()[:32],
-        files=lambda: _files_of(hands.files),
-        system=system_prompt(environment, words),
-        transcript=session.transcript,
-        meter=session.meter,
-        specs=toolbox.specs,
-        dispatcher=dispatcher,
-    )
-    return await turn.run()
+    return await Turn(asking, dispatcher).run()
 
 
-def _hands_of(session: Session) -> Hands:
+def hands_of(session: Session) -> Hands:
     """The session's hands, made with its first turn."""
     if session.hands is None:
         parts = session.parts
-        files = Workspace(session.cwd, home=parts.home, own_paths=parts.own_paths, own_code=parts.own_code)
-        session.hands = Hands(files, Broker(session.session_id, session.post))
+        files = Workspace(
+            session.cwd,
+            home=parts.home,
+            own_paths=parts.own_paths,
+            own_code=parts.own_code,
+            editor=session.client.files(session.session_id),
+        )
+        session.hands = Hands(files, Broker(session.session_id, session.speech.post))
+        session.speech.on_terminal = session.hands.open_calls.see_terminal
     return session.hands
 
 

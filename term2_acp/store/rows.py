@@ -22,6 +22,7 @@ import attrs
 import cattrs.preconf.msgspec
 import msgspec
 from attrs import frozen
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
 
 from term2_acp.domain.content import ContentBlock, Diff, Image, ResourceLink, Terminal, Text, ToolContent
@@ -31,8 +32,10 @@ from term2_acp.domain.events import (
     AgentMessageChunk,
     AgentThought,
     AgentThoughtChunk,
+    CompactionUpdate,
     Event,
     Idle,
+    OptionChosen,
     PlanUpdate,
     ReplyEnded,
     SessionInfoUpdate,
@@ -71,6 +74,8 @@ _KINDS: dict[str, type] = {
     "tool_call_dispatched": ToolCallDispatched,
     "tool_call_settled": ToolCallSettled,
     "reply_ended": ReplyEnded,
+    "compaction_update": CompactionUpdate,
+    "option_chosen": OptionChosen,
 }
 
 _CONTENT_TAGS = {
@@ -80,6 +85,9 @@ _CONTENT_TAGS = {
     Diff: "diff",
     Terminal: "terminal",
 }
+
+# A member that is neither written nor read.
+_LEFT_OUT = override(omit=True)
 
 # What decoding and structuring raise for a body that does not fit.
 _MISFITS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
@@ -196,6 +204,10 @@ def _converter() -> cattrs.preconf.msgspec.MsgspecJsonConverter:
     for scalar in (str, int, bool, float):
         converter.register_structure_hook(scalar, _strictly)
     converter.register_structure_hook_factory(attrs.has, lambda cls: _of_object(converter, cls))
+    # The patch tells what was changed. The whole texts are for those who see it happen.
+    converter.register_unstructure_hook(
+        Diff, make_dict_unstructure_fn(Diff, converter, _cattrs_omit_if_default=True, texts=_LEFT_OUT)
+    )
     for union in (ContentBlock, ToolContent):
         configure_tagged_union(union, converter, tag_generator=_CONTENT_TAGS.__getitem__, tag_name="type")
     return converter
@@ -205,7 +217,11 @@ def _of_object(
     converter: cattrs.preconf.msgspec.MsgspecJsonConverter, cls: type
 ) -> Callable[[Any, Any], Any]:
     """How an object of JSON becomes a ``cls``, and nothing else does."""
-    structure: Callable[[Any, Any], Any] = converter.gen_structure_attrs_fromdict(cls)
+    structure: Callable[[Any, Any], Any] = (
+        make_dict_structure_fn(Diff, converter, _cattrs_detailed_validation=False, texts=_LEFT_OUT)
+        if cls is Diff
+        else converter.gen_structure_attrs_fromdict(cls)
+    )
 
     def from_object(value: Any, expected: Any) -> Any:
         # cattrs asks what a member is called with ``in``, which lists and texts answer as well: a class whose

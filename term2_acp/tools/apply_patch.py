@@ -26,9 +26,10 @@ from term2_acp.domain.paths import is_within
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import Location, ToolKind
 from term2_acp.tools.base import Description, Outcome, Prepared, ToolContext, ToolError
+from term2_acp.tools.edits import commit
 from term2_acp.tools.patch_format import parse
 from term2_acp.tools.patch_parts import AddFile, DeleteFile, FilePatch, UpdateFile
-from term2_acp.tools.patch_plan import Section, plan_all, require_room
+from term2_acp.tools.patch_plan import Planned, Section, plan_all, require_room, texts_of
 from term2_acp.tools.targets import brief, counted, refusals, resolve
 from term2_acp.workspace import Edit, FileRefused, PartlyCommitted, require_own_name, text_of
 
@@ -115,13 +116,22 @@ class ApplyPatch:
             old = loaded[-1].old
             total += len(old.data) if old is not None else 0
             require_room(total)
-        planned = await context.files.in_thread(lambda: plan_all(loaded))
-        diff = Diff(tuple(one.change for one in planned), "".join(one.patch for one in planned))
+
+        def work() -> tuple[list[Planned], tuple[Edit, ...]]:
+            planned = plan_all(loaded)
+            edits = tuple(edit for one in planned for edit in one.edits)
+            context.files.require_saved(edits)
+            return planned, edits
+
+        with refusals():
+            planned, edits = await context.files.in_thread(work)
+        changes = tuple(one.change for one in planned)
+        diff = Diff(changes, "".join(one.patch for one in planned), texts_of(planned))
         count = counted(len(planned), "file")
         doing = "; ".join(f"{verb} {rest}" for verb, _, rest in (one.words for one in planned))
         done = "\n".join(f"{past} {rest}." for _, past, rest in (one.words for one in planned))
         plan = _Plan(
-            tuple(edit for one in planned for edit in one.edits),
+            edits,
             diff,
             f"Applied the patch to {count}.\n{done}",
             {"files": [_raw(one.change) for one in planned]},
@@ -138,8 +148,7 @@ class ApplyPatch:
         """See ``Tool``. What could be made only in part is an outcome that failed, and says which part."""
         plan: _Plan = prepared.work
         try:
-            with await context.files.stage_all(plan.edits) as staged:
-                staged.commit_nowait()
+            await commit(context, plan.edits)
         except PartlyCommitted as error:
             raw = {"error": error.reason, "changed": list(error.changed), "unchanged": list(error.unchanged)}
             return Outcome(error.reason, (Text(error.reason),), raw, failed=True)

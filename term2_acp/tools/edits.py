@@ -4,19 +4,20 @@ The plan is made before anyone is asked, with the very bytes that would be writt
 question is the change. Its making checks that the file still holds what the plan was made from.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import trio
 from attrs import frozen
 
-from term2_acp.domain.content import Change, Diff, Operation
+from term2_acp.domain.content import MAX_DIFF_TEXT, Change, Diff, FileTexts, Operation, Text
 from term2_acp.domain.paths import Target
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import Location
-from term2_acp.tools.base import Outcome, Prepared, ToolContext, ToolError
+from term2_acp.tools.base import Outcome, OutcomeUnknown, Prepared, ToolContext, ToolError
 from term2_acp.tools.patch import git_patch
 from term2_acp.tools.targets import counted, refusals
-from term2_acp.workspace import MAX_FILE_BYTES, FileContent, text_of
+from term2_acp.workspace import MAX_FILE_BYTES, Edit, EditorLost, FileContent, StagedEdits, text_of
 
 
 @frozen
@@ -54,7 +55,8 @@ async def plan_edit(
         new = content_of(written.data)
         if old is not None and old.digest == new.digest:
             raise ToolError(f"{target.path} holds exactly this already; nothing was changed.")
-        return EditPlan(target, old, new, _diff(target.path, old, new), written)
+        context.files.require_saved([Edit(target, new, old)])
+        return EditPlan(target, old, new, diff_of(target.path, old, new), written)
 
     with refusals():
         plan = await context.files.in_thread(work)
@@ -68,25 +70,70 @@ async def plan_edit(
 
 
 async def make_edit(context: ToolContext, prepared: Prepared) -> Outcome:
-    """Make a planned change: written in a thread, put in its place inline, after the last checkpoint.
+    """Make a planned change (``commit``).
 
     Raises:
         ToolError: the file is not what it was, or cannot be written. Nothing happened.
+        OutcomeUnknown: the editor was told to write it, and nobody knows whether it did.
     """
     plan: EditPlan = prepared.work
     with refusals():
-        with await context.files.stage(plan.target, plan.new, plan.old) as staged:
-            staged.commit_nowait()
+        await commit(context, [Edit(plan.target, plan.new, plan.old)])
     return Outcome(plan.written.done, (plan.diff,), plan.written.raw_output)
 
 
-def _diff(path: str, old: FileContent | None, new: FileContent) -> Diff:
+async def commit(context: ToolContext, edits: Sequence[Edit]) -> None:
+    """Make planned changes, all or none. The one place where a tool changes files.
+
+    On the disk they are made inline, after the last checkpoint. An editor is told to make them and answers
+    in its own time: cancelled meanwhile, the call's ports know that nobody knows.
+
+    Raises:
+        ToolError: the session's mode allows no change of files any more. Nothing happened.
+        OutcomeUnknown: the editor did not say whether it made them.
+        PartlyCommitted: see there.
+        FileRefused: the files are not what they were, or cannot be written. Nothing happened.
+    """
+    with await context.files.stage_all(edits) as staged:
+        context.require_changes_nowait()
+        if isinstance(staged, StagedEdits):
+            staged.commit_nowait()
+            return
+        try:
+            await staged.write()
+        except EditorLost as error:
+            raise OutcomeUnknown(_unknown(error.reason)) from None
+        except trio.Cancelled:
+            if staged.told and context.ports is not None:
+                context.ports.stopped_nowait(_cut_off(staged.edit.path))
+            raise
+
+
+def _unknown(reason: str) -> str:
+    return f"outcome_unknown: {reason} It may or may not have been written; look before you repeat it."
+
+
+def _cut_off(path: str) -> Outcome:
+    words = _unknown(f"The editor was writing {path} when this call was cancelled.")
+    return Outcome(words, (Text(words),), {"error": words}, failed=True)
+
+
+def diff_of(path: str, old: FileContent | None, new: FileContent) -> Diff:
+    """The diff of one file that is made or changed. Takes a while for a long one: for a thread."""
     change = Change(Operation.ADD if old is None else Operation.MODIFY, path)
     before = text_of(old.data) if old is not None else None
     after = text_of(new.data)
     if after is None or (old is not None and before is None):
         return Diff((change,))
-    return Diff((change,), git_patch(path, before.text if before is not None else None, after.text))
+    texts = before.text if before is not None else None, after.text
+    return Diff((change,), git_patch(path, *texts), file_texts(path, *texts))
+
+
+def file_texts(path: str, old: str | None, new: str | None) -> tuple[FileTexts, ...]:
+    """The whole texts of a changed file for its diff; nothing where one is too long."""
+    if max(len(old or ""), len(new or "")) > MAX_DIFF_TEXT:
+        return ()
+    return (FileTexts(path, old, new),)
 
 
 def content_of(data: bytes) -> FileContent:

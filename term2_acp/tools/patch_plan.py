@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from term2_acp.domain.content import Change, Operation
+from term2_acp.domain.content import MAX_DIFF_TEXT, Change, FileTexts, Operation
 from term2_acp.domain.paths import Target
 from term2_acp.domain.toolcall import Location
 from term2_acp.tools.base import ToolError
-from term2_acp.tools.edits import content_of, first_changed_line
+from term2_acp.tools.edits import content_of, file_texts, first_changed_line
 from term2_acp.tools.patch import git_patch
 from term2_acp.tools.patch_apply import apply_hunks
 from term2_acp.tools.patch_parts import AddFile, DeleteFile, FilePatch
@@ -17,6 +17,10 @@ from term2_acp.workspace import MAX_FILE_BYTES, Edit, FileContent, FileText, tex
 
 # Bytes that the files of one patch hold, before and after: they are all in memory at once.
 MAX_TOTAL_BYTES = 4 * MAX_FILE_BYTES
+
+# Characters of the texts of all its files that are carried with a patch's diff. A frame has 8 MiB, so more
+# could not be shown.
+MAX_TEXTS = 8 * MAX_DIFF_TEXT
 
 
 @frozen
@@ -41,6 +45,7 @@ class Planned:
     edits: tuple[Edit, ...]
     change: Change
     patch: str
+    texts: tuple[FileTexts, ...]
     locations: tuple[Location, ...]
     words: tuple[str, str, str]
 
@@ -55,6 +60,18 @@ def require_room(total: int) -> None:
         raise ToolError(
             f"The files of the patch hold more than {MAX_TOTAL_BYTES:,} bytes; make several of it."
         )
+
+
+def texts_of(planned: Sequence[Planned]) -> tuple[FileTexts, ...]:
+    """The whole texts of the changed files, in their order, as far as there is room for them."""
+    room = MAX_TEXTS
+    kept: list[FileTexts] = []
+    for texts in (texts for one in planned for texts in one.texts):
+        size = len(texts.old or "") + len(texts.new or "")
+        if size <= room:
+            room -= size
+            kept.append(texts)
+    return tuple(kept)
 
 
 def plan_all(sections: Sequence[Section]) -> list[Planned]:
@@ -95,6 +112,7 @@ def _plan(section: Section) -> Planned:
         (Edit(to, new, None, like=target), Edit(target, None, old)),
         Change(Operation.MOVE, to.path, path),
         patch,
+        file_texts(to.path, found.text, text),
         (Location(path), Location(to.path, first_changed_line(patch))),
         ("move", "Moved", f"{path} to {to.path}{', with changes' if text != found.text else ''}"),
     )
@@ -106,5 +124,10 @@ def _one_edit(
     patch = git_patch(edit.path, before, after)
     line = first_changed_line(patch) if after is not None else None
     return Planned(
-        (edit,), Change(operation, edit.path), patch, (Location(edit.path, line),), (*verbs, edit.path)
+        (edit,),
+        Change(operation, edit.path),
+        patch,
+        file_texts(edit.path, before, after),
+        (Location(edit.path, line),),
+        (*verbs, edit.path),
     )

@@ -92,7 +92,7 @@ def _outcome(path: str, content: FileContent, first: int, last: int | None) -> O
     left_out = part.cut is not None or part.last < min(last or part.total, part.total)
     shown = f"{part.text}\n" if part.total else ""
     return Outcome(
-        result=f"{shown}[{' '.join(_notes(found, part, last))}]",
+        result=f"{shown}[{' '.join(_notes(content, found, part, last))}]",
         content=(Text(_lines(part)),),
         raw_output={
             "lines": part.last - part.first + 1,
@@ -110,7 +110,7 @@ def _lines(part: Excerpt) -> str:
     return f"Lines {part.first:,} to {part.last:,} of {part.total:,}."
 
 
-def _notes(found: FileText, part: Excerpt, last: int | None) -> list[str]:
+def _notes(content: FileContent, found: FileText, part: Excerpt, last: int | None) -> list[str]:
     notes = [_lines(part)]
     if part.cut is not None:
         notes.append(f"Line {part.last:,} has {part.cut:,} bytes; the first {MAX_BYTES:,} are shown.")
@@ -126,4 +126,6 @@ def _notes(found: FileText, part: Excerpt, last: int | None) -> list[str]:
         notes.append(f"Line ends: {kind}, shown as LF; an edit keeps them.")
     if found.text and not found.text.endswith(("\n", "\r")):
         notes.append("The last line has no line end.")
+    if content.unsaved:
+        notes.append("The editor shows this text, and it is not saved: searches and commands see another.")
     return notes

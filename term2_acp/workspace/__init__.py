@@ -5,10 +5,12 @@ Rules of the room:
 - A path is resolved first, the decision is made on the canonical path, and that path is then opened
   with no link followed. Nothing opens a path in any other way.
 - Regular files only. A device, a FIFO, a socket or a ``/proc`` link is refused before it is read.
-- An edit is written beside its file and renamed over it, after a last look that the file is still the
-  one that was read. Several edits are made together or not at all.
+- Where the client is an editor that offers its files, text of the workspace is read and written through it.
+- An edit of the disk is written beside its file and renamed over it, after a last look that the file is
+  still the one that was read. Several edits are made together or not at all.
 """
 
+from term2_acp.workspace.buffers import BufferEdit
 from term2_acp.workspace.content import (
     MAX_FILE_BYTES,
     FileContent,
@@ -18,6 +20,8 @@ from term2_acp.workspace.content import (
     line_end_of,
     text_of,
 )
+from term2_acp.workspace.editor import EditorFiles, EditorLost, EditorRefused
+from term2_acp.workspace.opening import Kind
 from term2_acp.workspace.patterns import Pattern, PatternRefused, compile_pattern
 from term2_acp.workspace.refusals import (
     AlreadyThere,
@@ -29,17 +33,22 @@ from term2_acp.workspace.refusals import (
     PathChanged,
     PathRefused,
     TooLarge,
+    Unsaved,
 )
 from term2_acp.workspace.replace import Edit
 from term2_acp.workspace.ripgrep import Hit, Hits, Listing, Query
 from term2_acp.workspace.several import PartlyCommitted, StagedEdits, require_own_name
-from term2_acp.workspace.workspace import Kind, Workspace
+from term2_acp.workspace.workspace import Workspace
 
 __all__ = [
     "MAX_FILE_BYTES",
     "AlreadyThere",
+    "BufferEdit",
     "ChangedSinceRead",
     "Edit",
+    "EditorFiles",
+    "EditorLost",
+    "EditorRefused",
     "FileContent",
     "FileRefused",
     "FileText",
@@ -59,6 +68,7 @@ __all__ = [
     "Query",
     "StagedEdits",
     "TooLarge",
+    "Unsaved",
     "Workspace",
     "compile_pattern",
     "has_one_line_end",

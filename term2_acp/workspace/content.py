@@ -40,15 +40,28 @@ class LineEnd(StrEnum):
 
 @frozen
 class FileContent:
-    """The bytes of a file as they were read in one go, and their SHA-256."""
+    """The bytes of a file as they were read in one go, and their SHA-256.
+
+    Where the editor shows a text that is not saved, these are the bytes that the file would hold with it, and
+    ``on_disk`` is the digest of what it does hold. ``gist`` is known of files that an editor may save
+    (``buffers``).
+    """
 
     data: bytes = field(repr=False)
     digest: bytes = field(repr=False)
+    on_disk: bytes = field(repr=False)
+    gist: bytes | None = field(default=None, eq=False, repr=False)
 
     @classmethod
     def of(cls, data: bytes) -> "FileContent":
         """Content with its digest worked out."""
-        return cls(data, hashlib.sha256(data).digest())
+        digest = hashlib.sha256(data).digest()
+        return cls(data, digest, digest)
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether this is an editor's text that is not on the disk."""
+        return self.on_disk != self.digest
 
 
 @frozen
@@ -141,11 +154,21 @@ def read_whole(path: str) -> FileContent:
     Raises:
         FileRefused: it is not there, no regular file, too large, or cannot be read.
     """
+    return read_identified(path)[0]
+
+
+def read_identified(path: str) -> tuple[FileContent, opening.Identity]:
+    """``read_whole``, and which file that was. Blocks: for a thread.
+
+    Raises:
+        FileRefused: as ``read_whole`` does.
+    """
     head, name = os.path.split(path)
     with opening.folder(head) as within:
         descriptor = opening.open_regular(name, within, path)
     try:
-        return FileContent.of(read_descriptor(descriptor, path))
+        identity = opening.Identity.of(os.fstat(descriptor))
+        return FileContent.of(read_descriptor(descriptor, path)), identity
     except OSError as error:
         raise from_os_error(error, path) from None
     finally:

@@ -14,6 +14,10 @@ class EditorRefused(FileRefused):
     """The editor answered with an error, with nonsense or not in time, or it is gone."""
 
 
+class EditorLost(EditorRefused):
+    """The editor was told to write and never said whether it did: it is gone, silent, or talks nonsense."""
+
+
 class EditorFiles(Protocol):
     """``reads`` and ``writes`` say which of the two the editor offers; the other one is never called."""
 
@@ -38,11 +42,13 @@ class EditorFiles(Protocol):
         ...
 
     async def write(self, path: str, text: str) -> None:
-        """Have the editor write the whole text; returns when it says that it did. Sent at once, once.
+        """Have the editor write the whole text; returns when it says that it did.
 
-        Cancelled, the editor is told so, and may have written all the same.
+        The request is sent once, before the first wait. Cancelled, the editor is told so, and may have
+        written all the same.
 
         Raises:
-            EditorRefused: the editor says that it did not, or nobody knows whether it did.
+            EditorLost: nobody knows whether the editor did it.
+            EditorRefused: it did not.
         """
         ...

@@ -12,10 +12,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 
 from attrs import frozen
 
-from term2_acp.workspace.refusals import NotRegular, PathChanged, from_os_error
+from term2_acp.workspace.refusals import Missing, NotRegular, PathChanged, from_os_error
 from term2_acp.workspace.resolve import proc_device
 
 # O_PATH asks for no permission but search; elsewhere than on Linux a folder must be readable.
@@ -32,6 +33,15 @@ _KINDS = (
 )
 
 
+class Kind(Enum):
+    """What is at a path."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    NOTHING = "nothing"
+    OTHER = "other"
+
+
 @frozen
 class Identity:
     """Which file it is and in which state, as far as metadata tells. Times are nanoseconds."""
@@ -46,6 +56,17 @@ class Identity:
     def of(cls, found: os.stat_result) -> "Identity":
         """The identity that a stat result shows."""
         return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def kind(path: str) -> Kind:
+    """What is at a canonical path now. Metadata only."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return Kind.NOTHING
+    if stat.S_ISREG(mode):
+        return Kind.FILE
+    return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
 
 
 def open_folder(path: str) -> int:
@@ -87,6 +108,23 @@ def look(name: str, within: int) -> os.stat_result | None:
         return os.stat(name, dir_fd=within, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def identity(path: str) -> Identity | None:
+    """Which file a canonical path names now, or None if there is nothing. Metadata only.
+
+    Raises:
+        FileRefused: it cannot be looked at.
+    """
+    head, name = os.path.split(path)
+    try:
+        with folder(head) as within:
+            found = look(name, within)
+    except Missing:
+        return None
+    except OSError as error:
+        raise from_os_error(error, path) from None
+    return Identity.of(found) if found is not None else None
 
 
 def open_regular(name: str, within: int, path: str) -> int:

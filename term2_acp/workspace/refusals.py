@@ -48,6 +48,10 @@ class ChangedSinceRead(FileRefused):
     """The file's content is not what the model has seen."""
 
 
+class Unsaved(FileRefused):
+    """The editor has changes of the file that are not saved, and an edit of the disk would pass them by."""
+
+
 class Failed(FileRefused):
     """The operating system refused: permissions, a full disk, a broken disk."""
 

@@ -168,8 +168,10 @@ class Ticket:
                 self._staged.discard_nowait()
 
 
-def stage(edit: Edit) -> StagedEdit:
+def stage(edit: Edit, *, write: bool = True) -> StagedEdit:
     """Write an edit beside its place. Blocks: for a thread. The caller discards what it gets.
+
+    Without ``write`` it is only looked at, for somebody else to write it.
 
     Raises:
         FileRefused: the file is not what it was, or cannot be written. Nothing is left behind.
@@ -180,7 +182,7 @@ def stage(edit: Edit) -> StagedEdit:
         on_failure.callback(staged.discard_nowait)
         try:
             staged.identity = _last_look(edit, folder, below[0])
-            if edit.new is not None:
+            if write and edit.new is not None:
                 _write(staged, edit.new)
         except OSError as error:
             raise from_os_error(error, edit.path) from None
@@ -211,7 +213,7 @@ def _last_look(edit: Edit, folder: int, name: str) -> Identity | None:
     descriptor = opening.open_regular(name, folder, edit.path)
     try:
         before = Identity.of(os.fstat(descriptor))
-        same = FileContent.of(read_descriptor(descriptor, edit.path)).digest == edit.old.digest
+        same = FileContent.of(read_descriptor(descriptor, edit.path)).digest == edit.old.on_disk
         if not same or Identity.of(os.fstat(descriptor)) != before:
             raise changed(edit.path)
     finally:

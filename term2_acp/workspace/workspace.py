@@ -1,21 +1,16 @@
 """One session's view of the file system.
 
 Every use of a file begins with ``resolve``, which gives the canonical target that is decided about, and
-every later step makes sure that the path as it was typed still leads there. The workspace also keeps what
-the model has *seen*: the digest of each file's content as it was read or written last in this session. A
-file may be changed only while that is what it holds.
+every later step makes sure that the path as it was typed still leads there. A file may be changed only while
+it holds what the model has *seen* of it in this session (``seen``).
 
-Small metadata calls are made inline. Contents are read, hashed and written in threads, with a limiter of
-the session's own, so that a disk that hangs stops its own session only. Nobody waits for a thread that
-was cancelled, and it has no effect any more.
+Small metadata calls are made inline; contents are read, hashed and written in threads (``threads``). Where
+the client is an editor that offers its files, they go through it (``buffers``).
 """
 
 import logging
 import os
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from enum import Enum
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import trio
@@ -23,50 +18,34 @@ import trio
 from term2_acp.domain.confinement import Confinement
 from term2_acp.domain.paths import Target, hides, is_within
 from term2_acp.workspace import opening, ripgrep
+from term2_acp.workspace.buffers import BufferEdit, Buffers
 from term2_acp.workspace.content import FileContent, read_whole, text_of
+from term2_acp.workspace.editor import EditorFiles
 from term2_acp.workspace.guards import Guards
 from term2_acp.workspace.lookout import Lookout, require_same_guard
-from term2_acp.workspace.patterns import PatternRefused, compile_pattern
-from term2_acp.workspace.refusals import (
-    ChangedSinceRead,
-    FileRefused,
-    Missing,
-    NotRead,
-    NotRegular,
-    PathRefused,
-)
+from term2_acp.workspace.opening import Kind
+from term2_acp.workspace.refusals import FileRefused, Missing, PathRefused
 from term2_acp.workspace.replace import Edit, Ticket
 from term2_acp.workspace.resolve import absolute, canonical, require_same
+from term2_acp.workspace.searching import Searching
+from term2_acp.workspace.seen import Seen
 from term2_acp.workspace.several import StagedEdits, require_own_name, stage_all
+from term2_acp.workspace.threads import Threads
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Threads of one session that work on files at the same time.
-MAX_THREADS = 4
-
-# Files whose digests a session remembers, about 250 bytes each. The one forgotten has to be read again.
-MAX_SEEN = 10_000
-
-# Characters of a search pattern: far below what one argument of a command may hold.
-MAX_QUERY = 10_000
-
-
-class Kind(Enum):
-    """What is at a path."""
-
-    FILE = "file"
-    FOLDER = "folder"
-    NOTHING = "nothing"
-    OTHER = "other"
+Staged = StagedEdits | BufferEdit
+"""What is ready to be made: by us on the disk, or by the editor."""
 
 
 class Workspace:
     """The files a session works on, rooted at its canonical ``cwd``.
 
     ``home`` is the person's home directory. ``own_paths`` are term2's settings file and state directory,
-    which are hidden; ``own_code`` the directory of its code, which is protected from changes.
+    which are hidden; ``own_code`` the directory of its code, which is protected from changes. Where there is
+    an ``editor``, files go through it as far as it offers that (``buffers``).
     """
 
     def __init__(
@@ -77,6 +56,7 @@ class Workspace:
         own_paths: tuple[str, ...] = (),
         own_code: tuple[str, ...] = (),
         find_ripgrep: ripgrep.WhereIsRipgrep = ripgrep.find,
+        editor: EditorFiles | None = None,
     ) -> None:
         self.cwd = cwd
         self._guards = Guards(
@@ -86,9 +66,10 @@ class Workspace:
             tuple(map(os.path.realpath, own_code)),
         )
         self._lookout = Lookout(self._guards)
-        self._find_ripgrep: ripgrep.WhereIsRipgrep = lambda: self._guards.unless_planted(find_ripgrep())
-        self._seen: dict[str, bytes] = {}
-        self._threads: trio.CapacityLimiter | None = None
+        self._threads = Threads()
+        self._searching = Searching(self._guards, find_ripgrep, self._threads)
+        self._buffers = Buffers(editor, self._threads) if editor is not None else None
+        self._seen = Seen()
 
     # -- paths -------------------------------------------------------------------------------------
 
@@ -112,13 +93,7 @@ class Workspace:
 
     def kind(self, target: Target) -> Kind:
         """What is at the target now. Metadata only."""
-        try:
-            mode = os.lstat(target.path).st_mode
-        except OSError:
-            return Kind.NOTHING
-        if stat.S_ISREG(mode):
-            return Kind.FILE
-        return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
+        return opening.kind(target.path)
 
     def shown(self, path: str) -> str:
         """A canonical path as the model may write it: relative inside the workspace, else absolute."""
@@ -128,12 +103,15 @@ class Workspace:
 
     # -- guarded places ----------------------------------------------------------------------------
 
-    async def confinement(self) -> Confinement:
+    async def confinement(self, *, read_only: bool = False) -> Confinement:
         """What a command that is started now may not touch. A repository without ``hooks`` gets that folder.
 
-        A mount in the workspace may hang; cancelled, nobody waits for it.
+        With ``read_only`` it may change nothing in the workspace, and nothing is made there. A mount in the
+        workspace may hang; cancelled, nobody waits for it.
         """
-        return await self._lookout.confinement()
+        if self._buffers is not None and not read_only:
+            self._buffers.disturbed = True
+        return await self._lookout.confinement(read_only=read_only)
 
     async def newly_protected(self, before: Confinement) -> tuple[str, ...]:
         """The protected names in the workspace that are there since ``before``, or are something else now.
@@ -145,11 +123,24 @@ class Workspace:
     # -- contents ----------------------------------------------------------------------------------
 
     async def load(self, target: Target) -> FileContent | None:
-        """Read a file whole; None when there is none. By this alone the model has not seen it.
+        """Read a file whole, as the person sees it; None when there is none on the disk.
+
+        By this alone the model has not seen it.
 
         Raises:
             FileRefused: it cannot be read.
         """
+        if self._buffers is None or not self._buffers.cover(target):
+            return await self._load_saved(target)
+        require_same(target)
+        try:
+            return await self._buffers.load(target)
+        except Missing:
+            await trio.lowlevel.checkpoint()
+            return None
+
+    async def _load_saved(self, target: Target) -> FileContent | None:
+        """``load``, always from the disk."""
         require_same(target)
         try:
             return await self.in_thread(lambda: read_whole(target.path))
@@ -159,7 +150,7 @@ class Workspace:
 
     def saw(self, target: Target, content: FileContent) -> None:
         """The model was given this content, or a part of it, as what the file holds."""
-        self._remember(target.path, content)
+        self._seen.see(target.path, content)
 
     async def read_words(self, typed: str, limit: int) -> str | None:
         """The text of a file of the workspace, at most ``limit`` characters; None when it has none.
@@ -175,7 +166,7 @@ class Workspace:
             if not target.inside or hides(target.guarded):
                 logger.warning("%s leads to %s and is not read", typed, target.path)
                 return None
-            content = await self.load(target)
+            content = await self._load_saved(target)
         except FileRefused as error:
             logger.warning("%s is not read: %s", typed, error)
             return None
@@ -188,7 +179,7 @@ class Workspace:
 
     def forget_reads_nowait(self) -> None:
         """Forget what the model has seen: it is in no history any more, so each file is to be read again."""
-        self._seen.clear()
+        self._seen.forget_all()
 
     def require_seen(self, target: Target, content: FileContent) -> None:
         """Refuse an edit of a file whose present content the model has not seen.
@@ -197,20 +188,26 @@ class Workspace:
             NotRead: it was never read in this session.
             ChangedSinceRead: it was, and holds something else now.
         """
-        seen = self._seen.get(target.path)
-        if seen is None:
-            raise NotRead(f"{target.path} exists and was not read in this session. Read it first.")
-        if seen != content.digest:
-            raise ChangedSinceRead(f"{target.path} changed since it was read. Read it again, then edit it.")
+        self._seen.require(target.path, content)
 
-    async def stage(self, target: Target, new: FileContent, old: FileContent | None) -> StagedEdits:
+    def require_saved(self, edits: Sequence[Edit]) -> None:
+        """Refuse edits that would pass by what the editor has not saved. Pure; long texts take a while.
+
+        Raises:
+            Unsaved: they do not go through the editor, and it has changes of a file that are not saved.
+        """
+        if self._buffers is not None:
+            self._buffers.require_saved(edits)
+
+    async def stage(self, target: Target, new: FileContent, old: FileContent | None) -> Staged:
         """``stage_all`` for one file that is written."""
         return await self.stage_all([Edit(target, new, old)])
 
-    async def stage_all(self, edits: Sequence[Edit]) -> StagedEdits:
-        """Write new contents beside their files, each of which must still hold what it held.
+    async def stage_all(self, edits: Sequence[Edit]) -> Staged:
+        """Make everything ready for edits of files, each of which must still hold what it held.
 
-        Cancelled, nothing is left behind.
+        For the disk, the new contents are written beside their files; an edit that the editor is to make is
+        only looked at. Cancelled, nothing is left behind.
 
         Raises:
             FileRefused: a file or its folder is not what it was, or cannot be written.
@@ -218,13 +215,15 @@ class Workspace:
         await self._lookout.look_before_edit(self.cwd)
         for edit in edits:
             await trio.lowlevel.checkpoint()
-            require_same(edit.target)
-            require_same_guard(edit.target, self.resolve(edit.target.typed))
-            if edit.new is None:
-                require_own_name(edit.target)
-            if edit.target.inside and not _is_folder(self.cwd):
-                # Making the missing folders of a new file would bring it back, empty.
-                raise Missing(f"The workspace {self.cwd} is not there any more; nothing was written.")
+            self._require_target(edit)
+        if self._buffers is not None:
+            buffers = self._buffers
+            text = await self.in_thread(lambda: buffers.text_to_write(edits))
+            if text is not None:
+                return await buffers.stage(edits[0], text, self._require_target, self._committed)
+            buffers.require_saved(edits)
+            await buffers.require_still_saved(edits)
+            buffers.disturbed = True
         ticket = Ticket()
         try:
             return await self.in_thread(lambda: stage_all(edits, ticket, self._committed))
@@ -234,78 +233,37 @@ class Workspace:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run work that blocks in a thread of the session's. Cancelled, its result is nobody's."""
-        if self._threads is None:
-            self._threads = trio.CapacityLimiter(MAX_THREADS)
-        return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads)
+        return await self._threads.run(work)
 
     # -- folders -----------------------------------------------------------------------------------
 
     async def list_files(self, target: Target, pattern: str, limit: int) -> ripgrep.Listing:
-        """List the files below a folder that match ``pattern``, at most ``limit``, in order.
-
-        Ignore files are honoured; hidden files are listed, ``.git`` and hidden paths are not.
-
-        Raises:
-            FileRefused: the pattern or the folder cannot be used, or ripgrep is missing.
-        """
-        wanted = compile_pattern(pattern)
-        mounts = await self.in_thread(lambda: self._guards.mounts_below(target.path))
-        with self._folder(target, mounts) as ground:
-            return await ripgrep.list_files(self._find_ripgrep(), ground, wanted, limit)
+        """See ``Searching.list_files``."""
+        return await self._searching.list_files(target, pattern, limit)
 
     async def search(
         self, target: Target, query: ripgrep.Query, limit: int, *, one_file: bool
     ) -> ripgrep.Hits:
-        """Search for at most ``limit`` matching lines, in order.
-
-        With ``one_file`` the target is that file, and is not searched if it has become a folder; else it
-        is a folder, of which is searched what ``list_files`` lists.
-
-        Raises:
-            FileRefused: the pattern or the target cannot be used, or ripgrep is missing.
-        """
-        if len(query.pattern) > MAX_QUERY or "\0" in query.pattern + (query.exclude or ""):
-            raise PatternRefused(f"A pattern has at most {MAX_QUERY:,} characters, and no NUL among them.")
-        if one_file:
-            with self._file(target) as ground:
-                return await ripgrep.search(self._find_ripgrep(), ground, query, limit)
-        mounts = await self.in_thread(lambda: self._guards.mounts_below(target.path))
-        with self._folder(target, mounts) as ground:
-            return await ripgrep.search(self._find_ripgrep(), ground, query, limit)
+        """See ``Searching.search``."""
+        return await self._searching.search(target, query, limit, one_file=one_file)
 
     # -- inside ------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _folder(self, target: Target, mounts: Mapping[str, str]) -> Iterator[ripgrep.Ground]:
-        require_same(target)
-        if self.kind(target) in (Kind.FILE, Kind.OTHER):
-            raise NotRegular(f"{target.path} is no folder.")
-        with opening.folder(target.path) as descriptor:
-            left_out = self._guards.hidden_below(target.path, mounts)
-            yield ripgrep.Ground(descriptor, target.path, left_out)
-
-    @contextmanager
-    def _file(self, target: Target) -> Iterator[ripgrep.Ground]:
-        require_same(target)
-        head, name = os.path.split(target.path)
-        with opening.folder(head) as descriptor:
-            file = opening.open_regular(name, descriptor, target.path)
-            try:
-                yield ripgrep.Ground(descriptor, target.path, file=file)
-            finally:
-                os.close(file)
+    def _require_target(self, edit: Edit) -> None:
+        """Refuse an edit whose path leads elsewhere than it did, or is guarded in another way."""
+        require_same(edit.target)
+        require_same_guard(edit.target, self.resolve(edit.target.typed))
+        if edit.new is None:
+            require_own_name(edit.target)
+        if edit.target.inside and not _is_folder(self.cwd):
+            # Making the missing folders of a new file would bring it back, empty.
+            raise Missing(f"The workspace {self.cwd} is not there any more; nothing was written.")
 
     def _committed(self, edit: Edit) -> None:
         if edit.new is not None:
-            self._remember(edit.path, edit.new)
+            self._seen.see(edit.path, edit.new)
         else:
-            self._seen.pop(edit.path, None)
-
-    def _remember(self, path: str, content: FileContent) -> None:
-        self._seen.pop(path, None)
-        self._seen[path] = content.digest
-        if len(self._seen) > MAX_SEEN:
-            del self._seen[next(iter(self._seen))]
+            self._seen.forget(edit.path)
 
 
 def _exists(path: str) -> bool:

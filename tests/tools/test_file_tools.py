@@ -15,11 +15,12 @@ from term2_acp.domain.content import Change, Diff, Operation, Text
 from term2_acp.domain.permission import Access
 from term2_acp.domain.toolcall import Location
 from term2_acp.tools import edits
+from term2_acp.tools.apply_patch import ApplyPatch
 from term2_acp.tools.arguments import decode
 from term2_acp.tools.base import Prepared, ToolError
 from term2_acp.tools.excerpt import MAX_BYTES
 from term2_acp.tools.registry import TOOLS
-from term2_acp.workspace import MAX_FILE_BYTES, Workspace
+from term2_acp.workspace import MAX_FILE_BYTES, BufferEdit, Workspace
 from tests.kit.tools import Bench
 from tests.kit.until import until
 
@@ -396,11 +397,15 @@ async def test_a_cancel_before_the_effect_leaves_everything_as_it_was(bench, mon
     assert (bench.ws / "a").read_text() == "one"
 
 
-def test_no_checkpoint_follows_the_effect():
+@pytest.mark.parametrize("run", [edits.make_edit, ApplyPatch.run])
+def test_no_checkpoint_follows_the_effect(run):
     """Between the rename and the finished outcome nothing may be awaited, or a cancel could fall there."""
-    after = inspect.getsource(edits.make_edit).split("commit_nowait", 1)[1]
+    after = inspect.getsource(run).split("await commit(", 1)[1]
     assert "await" not in after
     assert "async" not in after
+    assert inspect.getsource(edits.commit).split("commit_nowait()", 1)[1].split()[0] == "return"
+    assert "await" not in inspect.getsource(edits.commit).split("await staged.write()", 1)[1]
+    assert "await" not in inspect.getsource(BufferEdit.write).split("await self._editor.write(", 1)[1]
 
 
 async def test_the_plans_are_kept_apart_by_session(bench):

@@ -549,9 +549,9 @@ class _Watched:
 class Stepping(Workspace):
     """A workspace of which each wait is a step."""
 
-    async def confinement(self):
+    async def confinement(self, *, read_only=False):
         await self.step()
-        found = await super().confinement()
+        found = await super().confinement(read_only=read_only)
         await self.step()
         return found
 

@@ -24,7 +24,7 @@ from term2_acp.workspace import (
     TooLarge,
     Workspace,
 )
-from term2_acp.workspace import workspace as workspace_module
+from term2_acp.workspace import seen as seen_module
 from tests.kit.until import until
 
 
@@ -246,7 +246,7 @@ async def test_a_file_seen_under_one_name_is_seen_under_every_name(files, root):
 
 
 async def test_what_was_seen_long_ago_is_forgotten(files, root, monkeypatch):
-    monkeypatch.setattr(workspace_module, "MAX_SEEN", 2)
+    monkeypatch.setattr(seen_module, "MAX_SEEN", 2)
     for name in "abc":
         (root / "ws" / name).write_text(name)
         await see(files, files.resolve(name))

@@ -283,7 +283,7 @@ async def test_the_folder_that_was_opened_is_searched_whatever_its_name_means_no
     put(ws, sub__f="mine")
     put(root, outside__f="theirs")
     where = files.resolve("sub")
-    with files._folder(where, {}) as ground:
+    with files._searching._folder(where, {}) as ground:
         (ws / "sub").rename(ws / "aside")
         (ws / "sub").symlink_to(root / "outside")
         result = await ripgrep_module.search(ripgrep_module.find(), ground, Query("mine|theirs"), 10)
@@ -385,7 +385,7 @@ async def test_a_cancel_kills_the_search_within_a_second(files, ws):
     """A FIFO as the one file that is searched cannot end, so the search hangs until it is killed."""
     reader, writer = os.pipe()
     try:
-        with files._folder(files.resolve("."), {}) as ground:
+        with files._searching._folder(files.resolve("."), {}) as ground:
             endless = ripgrep_module.Ground(ground.descriptor, ground.path, file=reader)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(ripgrep_module.search, ripgrep_module.find(), endless, Query("x"), 10)

@@ -1,0 +1,291 @@
+"""Files as the editor has them: what is read and written through it, and what stays with the disk.
+
+Rules, beside those of every other file (a path is resolved and decided about first):
+
+- Only what lies inside the workspace and is no hidden path goes this way, and only UTF-8 text, with or
+  without a mark: an editor is asked for text, and most take the bytes of any file for UTF-8.
+- The disk is looked at first. An editor answers for a file that does not exist with an empty buffer, and for
+  a binary one with rubbish.
+- A buffer is clean when its text is the file's but for the kind of its line ends and for the last of them,
+  which some editors do not count as text. The content is then what the disk holds, exactly. Else there are
+  changes that are not saved: the content is the editor's text with the file's mark and line ends put back.
+  A file that was changed on the disk just now, maybe by us or a command, gets a moment: the editor may have
+  yet to notice.
+- What the editor refuses is refused. Nothing falls back to the disk, where other words may stand.
+- The editor writes one file that is made or changed, as UTF-8 without a mark: one request, and no write of
+  ours. All else is for the disk, as a whole, and is refused where the editor has changes that are not saved.
+- An editor goes by a path, so the way is looked at again when it has answered, and once more right before it
+  is told to write. A swap while it is at it is the editor's to see.
+"""
+
+import functools
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import attrs
+import trio
+from attrs import define, field, frozen
+
+from term2_acp.domain.paths import Target, hides
+from term2_acp.workspace import opening
+from term2_acp.workspace.content import (
+    MAX_FILE_BYTES,
+    FileContent,
+    FileText,
+    LineEnd,
+    has_one_line_end,
+    line_end_of,
+    read_identified,
+    text_of,
+)
+from term2_acp.workspace.editor import EditorFiles
+from term2_acp.workspace.refusals import ChangedSinceRead, TooLarge, Unsaved
+from term2_acp.workspace.replace import Edit, StagedEdit, Ticket, changed, stage
+from term2_acp.workspace.resolve import require_same
+from term2_acp.workspace.threads import Threads
+
+# Bytes of a text that an editor is told to write. JSON makes six of one at worst, and a frame has 8 MiB.
+MAX_WRITTEN_BYTES = 1024 * 1024
+
+# How often a file is read that is saved just then, before it is given up.
+_LOOKS = 3
+
+# Seconds in which an editor notices that a file was changed by another program and shows that, where it does
+# so by itself; and seconds after which it is asked again meanwhile.
+SETTLES_S = 1.0
+_STEP_S = 0.1
+
+_MARK = "\ufeff"
+
+
+@define(eq=False)
+class BufferEdit:
+    """An edit that the editor is about to be told, with the file it is of looked at.
+
+    As a context it lets go of what it holds open.
+    """
+
+    edit: Edit
+    _text: str = field(repr=False)
+    _staged: StagedEdit
+    _editor: EditorFiles
+    _recheck: Callable[[Edit], None]
+    _written: Callable[[Edit], None]
+    told: bool = field(default=False, init=False)
+    """Whether the editor has been told."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._staged.discard_nowait()
+
+    async def write(self) -> None:
+        """Tell the editor to write, after a last look without a wait between, and wait until it has.
+
+        Cancelled before that it is not told, and cancelled later it may write all the same.
+
+        Raises:
+            EditorLost: nobody knows whether it has written.
+            FileRefused: the file is not what it was, or the editor refused. Nothing was written.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._recheck(self.edit)
+        self._staged.check_nowait()
+        self.told = True
+        await self._editor.write(self.edit.path, self._text)
+        self._written(self.edit)
+
+
+@define(eq=False)
+class Buffers:
+    """One session's way to the editor's files."""
+
+    editor: EditorFiles
+    threads: Threads
+    disturbed: bool = field(default=False, init=False)
+    """Whether the session may have changed files behind the editor's back."""
+
+    def cover(self, target: Target) -> bool:
+        """Whether the file may go through the editor, as far as its path tells."""
+        return target.inside and not hides(target.guarded)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    async def load(self, target: Target) -> FileContent:
+        """Read a file that ``cover`` covers, as the person sees it.
+
+        Raises:
+            FileRefused: it cannot be read, or the editor refused.
+        """
+        content, changed_at = await self._seen_in_both(target)
+        # The clock of a file server may be ahead of ours.
+        until = trio.current_time() + min(SETTLES_S, SETTLES_S - (time.time() - changed_at))
+        while content.unsaved and self.disturbed and trio.current_time() < until:
+            await trio.sleep(_STEP_S)
+            content, _ = await self._seen_in_both(target)
+        return content
+
+    async def _seen_in_both(self, target: Target) -> tuple[FileContent, float]:
+        """A file on the disk and in the editor at one time, and when it was changed on the disk."""
+        path = target.path
+        for _ in range(_LOOKS):
+            saved = await self.threads.run(lambda: _look(path))
+            if saved.text is None or not self.editor.reads:
+                return saved.content, 0.0
+            shown = await self.editor.read(path)
+            require_same(target)
+            if opening.identity(path) == saved.identity:
+                content = await self.threads.run(functools.partial(_as_shown, path, saved, saved.text, shown))
+                return content, saved.identity.changed / 1e9
+        raise ChangedSinceRead(f"{path} kept changing while it was read. Try again.")
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def text_to_write(self, edits: Sequence[Edit]) -> str | None:
+        """The text that the editor is to write; None when the edits are for the disk. May take a while."""
+        if not self.editor.writes or len(edits) != 1:
+            return None
+        (edit,) = edits
+        if edit.new is None or edit.like is not None or not self.cover(edit.target):
+            return None
+        if len(edit.new.data) > MAX_WRITTEN_BYTES:
+            return None
+        new = _utf8(edit.new.data)
+        old = _utf8(edit.old.data) if edit.old is not None else _EMPTY
+        if old is None or new is None or old.mark or new.mark:
+            return None
+        return new.text
+
+    def require_saved(self, edits: Sequence[Edit]) -> None:
+        """Refuse edits for the disk that were made of a text that is not on it. May take a while.
+
+        Raises:
+            Unsaved: the editor has changes of a file that are not saved.
+        """
+        for edit in edits:
+            if edit.old is not None and edit.old.unsaved and self.text_to_write(edits) is None:
+                raise unsaved(edit.path)
+
+    async def require_still_saved(self, edits: Sequence[Edit]) -> None:
+        """Ask the editor once more about the files of edits for the disk.
+
+        Raises:
+            Unsaved: it has changes of one that are not saved.
+            FileRefused: the editor refused.
+        """
+        for edit in edits:
+            if edit.old is not None and not await self._shows(edit.target, edit.old):
+                raise unsaved(edit.path)
+
+    async def stage(
+        self, edit: Edit, text: str, recheck: Callable[[Edit], None], written: Callable[[Edit], None]
+    ) -> BufferEdit:
+        """Look at an edit's file, on the disk and in the editor. Cancelled, nothing is left open.
+
+        Raises:
+            FileRefused: the file is not what it was, or the editor refused.
+        """
+        ticket = Ticket()
+        try:
+            staged, known = await self.threads.run(lambda: _staged(edit, text, ticket))
+            if edit.old is not None and not await self._shows(edit.target, edit.old):
+                raise changed(edit.path)
+        except BaseException:
+            ticket.abandon()
+            raise
+        return BufferEdit(known, text, staged, self.editor, recheck, written)
+
+    async def _shows(self, target: Target, content: FileContent) -> bool:
+        """Whether the editor shows a file as it was read; true of one that it is not asked for."""
+        if not self.editor.reads or not self.cover(target):
+            return True
+        found = await self.threads.run(lambda: _utf8(content.data))
+        if found is None:
+            return True
+        shown = await self.editor.read(target.path)
+        return await self.threads.run(lambda: is_clean(found, shown))
+
+
+def is_clean(found: FileText, shown: str) -> bool:
+    """Whether a buffer that shows a text has nothing that the file has not."""
+    return _plain(found.text) == _plain(_without_mark(found, shown))
+
+
+def gist_of(text: str) -> bytes:
+    """A digest that a text has in common with what an editor saves of it (``seen``)."""
+    lines = (line.rstrip(" \t") for line in _plain(text).split("\n"))
+    return hashlib.sha256("\n".join(lines).rstrip("\n").encode()).digest()
+
+
+def unsaved(path: str) -> Unsaved:
+    """The refusal of an edit that cannot go through the editor, which has more than the disk."""
+    return Unsaved(
+        f"{path} has changes in the editor that are not saved, and this edit would be made on the disk. "
+        "Nothing was written. Ask the person to save the file, then read it again."
+    )
+
+
+# -- inside --------------------------------------------------------------------------------------------
+
+_EMPTY = FileText("", "utf-8")  # what stands for the text of no file
+
+
+@frozen
+class _Saved:
+    """What the disk holds, which file that is, and its text if that is one for the editor."""
+
+    content: FileContent
+    identity: opening.Identity
+    text: FileText | None
+
+
+def _look(path: str) -> _Saved:
+    content, identity = read_identified(path)
+    found = _utf8(content.data)
+    if found is not None:
+        content = attrs.evolve(content, gist=gist_of(found.text))
+    return _Saved(content, identity, found)
+
+
+def _as_shown(path: str, saved: _Saved, found: FileText, shown: str) -> FileContent:
+    """What the file holds for the person, who sees the text ``shown``."""
+    if is_clean(found, shown):
+        return saved.content
+    text = _without_mark(found, shown)
+    end = line_end_of(found.text)
+    if end is not LineEnd.LF and has_one_line_end(found.text) and "\r" not in text:
+        text = text.replace("\n", end)
+    now = FileContent.of(found.encode(text))
+    if len(now.data) > MAX_FILE_BYTES:
+        size = f"{path} holds {len(now.data):,} bytes in the editor"
+        raise TooLarge(f"{size}; at most {MAX_FILE_BYTES:,} bytes of a file are read.")
+    return attrs.evolve(now, on_disk=saved.content.digest, gist=gist_of(text))
+
+
+def _staged(edit: Edit, text: str, ticket: Ticket) -> tuple[StagedEdit, Edit]:
+    """The edit's file looked at, and the edit with its new content as one that the editor has yet to save."""
+    staged = stage(edit, write=False)
+    ticket.finish(staged)
+    assert edit.new is not None, "an editor removes no files"
+    under = edit.old.on_disk if edit.old is not None else b""
+    return staged, attrs.evolve(edit, new=attrs.evolve(edit.new, on_disk=under, gist=gist_of(text)))
+
+
+def _utf8(data: bytes) -> FileText | None:
+    found = text_of(data)
+    return found if found is not None and found.encoding == "utf-8" else None
+
+
+def _plain(text: str) -> str:
+    """A text with line feeds for its line ends, and without the last one."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.removesuffix("\n")
+
+
+def _without_mark(found: FileText, shown: str) -> str:
+    """The text that an editor shows, without the mark that some take for a character."""
+    return shown.removeprefix(_MARK) if found.mark else shown
