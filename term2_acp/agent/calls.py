@@ -138,12 +138,17 @@ class OpenCalls:
         return self._end_with(call, status, outcome, Effect.COMMITTED)
 
     def fail(self, call: Call, reason: str) -> list[ev.Event]:
-        """The call did nothing; ``reason`` is for the model and, in place of its content, the person."""
+        """The call did nothing; ``reason`` is for the model and, in place of its content, the person.
+
+        One that was stopped at its work said how far it came, and that is told instead.
+        """
+        if call.stopped is not None:
+            return self._end_with(call, ToolStatus.FAILED, call.stopped, Effect.OUTCOME_UNKNOWN)
         return self._end_without_effect(call, ToolStatus.FAILED, reason)
 
-    def lose(self, call: Call) -> list[ev.Event]:
-        """The tool broke, or did not give way, while it worked: nobody knows how far it came."""
-        return self._end(call, ToolStatus.FAILED, LOST_RESULT, Effect.OUTCOME_UNKNOWN)
+    def lose(self, call: Call, reason: str = LOST_RESULT) -> list[ev.Event]:
+        """Nobody knows how far the call came: its tool broke, did not give way, or says so in ``reason``."""
+        return self._end(call, ToolStatus.FAILED, reason, Effect.OUTCOME_UNKNOWN)
 
     def settle_all(self, failure: str | None, *, at_work: bool = False) -> list[ev.Event]:
         """End every open call: with its outcome if it has one, else failed with ``failure``, or cancelled.

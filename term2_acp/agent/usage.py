@@ -17,7 +17,7 @@ What is honest where something is missing:
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from term2_acp.domain import events as ev
 from term2_acp.domain.usage import MOST_COST, NO_CALLS, TurnUsage, Usage, both
@@ -81,6 +81,7 @@ class Mark:
 
     cost_pico_usd: int | None
     shown: ev.UsageUpdate | None
+    taken: TurnUsage
 
 
 class Meter:
@@ -88,6 +89,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._before: int | None = 0  # the cost of the turns that are over
+        self._taken: TurnUsage = NO_CALLS  # what those took; of its cost nothing is said
         self._turn: TurnUsage = NO_CALLS  # the calls of this turn that are over
         self._open: Callable[[], Counted | None] | None = None  # the call that is not over
         self._shown: ev.UsageUpdate | None = None  # the last update
@@ -97,6 +99,13 @@ class Meter:
     def begin(self, count: Callable[[], Counted | None]) -> None:
         """A call of the model begins. ``count`` says what was counted of it by now, at any time."""
         self._open = count
+
+    def break_off(self) -> None:
+        """The call that is not over gave no whole reply, and the turn goes on without it.
+
+        It stays in what the turn took, which the turn's idle keeps.
+        """
+        self._turn, self._open = self._turn_so_far(), None
 
     def open_call(self) -> Counted | None:
         """What was counted by now of the call that is not over, if there is one."""
@@ -111,6 +120,17 @@ class Meter:
     def cost_pico_usd(self) -> int | None:
         """What the session cost by now, or None where that is not known."""
         return both(self._before, self._turn_so_far().cost_pico_usd)
+
+    @property
+    def taken(self) -> TurnUsage:
+        """What the session took by now, with ``cost_pico_usd`` as its cost."""
+        taken = self._taken.and_then(self._turn_so_far())
+        return evolve(taken, cost_pico_usd=self.cost_pico_usd)
+
+    @property
+    def shown(self) -> ev.UsageUpdate | None:
+        """What was told last of the context, None before anything was."""
+        return self._shown
 
     def update(self, *, whole_reply: bool = False) -> ev.UsageUpdate | None:
         """What there is to show of the call that is not over; None where its provider did not count it.
@@ -158,12 +178,12 @@ class Meter:
     def mark(self) -> Mark:
         """Where the meter stands between two turns, for ``rewind``."""
         self._end_turn()
-        return Mark(self._before, self._shown)
+        return Mark(self._before, self._shown, self._taken)
 
     def rewind(self, mark: Mark) -> None:
         """Forget everything since ``mark``: a prompt that was refused leaves no trace."""
         self._turn, self._open = NO_CALLS, None
-        self._before, self._shown = mark.cost_pico_usd, mark.shown
+        self._before, self._shown, self._taken = mark.cost_pico_usd, mark.shown, mark.taken
 
     def _end_turn(self) -> None:
         cost = both(self._before, self._turn.cost_pico_usd)
@@ -171,6 +191,7 @@ class Meter:
             told = self._shown.cost_pico_usd
             cost = None if told is None else max(cost, told)
         self._before = cost
+        self._taken = self._taken.and_then(self._turn)
         self._turn, self._open = NO_CALLS, None
 
 

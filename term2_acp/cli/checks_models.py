@@ -14,7 +14,7 @@ from attrs import evolve
 from term2_acp.cli.health import Level, LocalServer, ModelHealth, ProviderHealth, ProvidersHealth
 from term2_acp.config import Config, SettingsError, state_directory
 from term2_acp.providers.base import AuthenticationFailed, NotUsable
-from term2_acp.providers.catalog.describing import describe, is_described
+from term2_acp.providers.catalog.stated import describe, is_described
 from term2_acp.providers.choosing.choice import Choice, Decided, Nothing, Undecided, Unresolved
 from term2_acp.providers.choosing.discovery import PORTS_S, nothing_sentence, several_sentence, taken
 from term2_acp.providers.choosing.resolve import resolve

@@ -7,8 +7,8 @@ its version of the protocol, and the transcript folds them into what a provider 
   ends a turn.
 - *Shown only*: ``Running``, ``RequiresAction``, ``ToolCallBegan``, ``Notice`` and ``OptionsUpdate``. They say
   what is going on now, and nothing is going on when a journal is read.
-- *Kept only*: the effect records of tool calls, the end of each model reply, and what the person set of the
-  session. They are what the transcript and the session need and a person is not shown (``KEPT_ONLY``).
+- *Kept only* (``domain.kept``): the effect records of tool calls, the end of each model reply, and what the
+  person set of the session. The transcript and the session need them; a person is not shown them.
 
 A chunk appends to the message with its id; a whole message replaces it. The first event for an id
 creates the message or tool call.
@@ -19,13 +19,18 @@ from enum import StrEnum
 from attrs import field, frozen
 from attrs.validators import optional
 
-from term2_acp.domain.content import ContentBlock, ToolContent
+from term2_acp.domain.content import ContentBlock, Text, ToolContent
 from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
-from term2_acp.domain.options import OptionId, SessionOption
+from term2_acp.domain.kept import OptionChosen as OptionChosen
+from term2_acp.domain.kept import ReplyEnded as ReplyEnded
+from term2_acp.domain.kept import ToolCallDispatched as ToolCallDispatched
+from term2_acp.domain.kept import ToolCallPrepared as ToolCallPrepared
+from term2_acp.domain.kept import ToolCallSettled as ToolCallSettled
+from term2_acp.domain.options import SessionOption
 from term2_acp.domain.plan import PlanEntry
-from term2_acp.domain.toolcall import Effect, ToolCallUpdate
+from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason
-from term2_acp.domain.usage import TurnUsage, Usage, whole
+from term2_acp.domain.usage import TurnUsage, whole
 
 # -- shown only ------------------------------------------------------------------------------------
 
@@ -91,10 +96,29 @@ class Idle:
 
 @frozen
 class UserMessage:
-    """The prompt, whole, as it was sent."""
+    """The prompt, whole, as it was sent.
+
+    ``to_model`` is False for a command that term2 answered by itself: no model is told of it. Of any other,
+    a model is told what follows the first ``command_length`` characters of its first text.
+    """
 
     message_id: MessageId
     content: tuple[ContentBlock, ...]
+    to_model: bool = True
+    command_length: int = 0
+
+    @property
+    def for_model(self) -> tuple[ContentBlock, ...]:
+        """What a model is told of it. A text of which the command was all is no text."""
+        if not self.to_model or not self.command_length:
+            return self.content if self.to_model else ()
+        content = list(self.content)
+        for place, block in enumerate(content):
+            if isinstance(block, Text):
+                text = block.text[self.command_length :]
+                content[place : place + 1] = [Text(text)] if text else []
+                break
+        return tuple(content)
 
 
 @frozen
@@ -225,70 +249,6 @@ class CompactionUpdate:
     status: CompactionStatus
     summary: str | None = None
     error: str | None = None
-
-
-# -- kept only -------------------------------------------------------------------------------------
-
-
-@frozen
-class ToolCallPrepared:
-    """The model asked for a tool. ``arguments`` is the JSON text exactly as the model wrote it.
-
-    ``provider_call_id`` is the provider's own id for the call (it may be empty or repeated; it is
-    never shown). ``digest`` is the SHA-256 of the tool's name and arguments, in hex. ``parent`` is the call
-    in whose program this one was made: the model did not ask for it by itself, and is not told of it.
-    """
-
-    tool_call_id: ToolCallId
-    name: str
-    arguments: str
-    provider_call_id: str
-    digest: str
-    parent: ToolCallId | None = None
-
-
-@frozen
-class ToolCallDispatched:
-    """The call is about to have its effect. Written before it runs."""
-
-    tool_call_id: ToolCallId
-
-
-@frozen
-class ToolCallSettled:
-    """The call is over. ``result`` is the text that the model is given as its result.
-
-    ``failed``: it ran and is no success all the same (a program that was stopped at its time limit).
-    """
-
-    tool_call_id: ToolCallId
-    effect: Effect
-    result: str
-    failed: bool = False
-
-
-@frozen
-class ReplyEnded:
-    """One reply of the model is complete; the tool calls prepared before it belong to it.
-
-    ``opaque`` is JSON text that the provider of that name must get back verbatim (signatures of
-    thoughts, for one), or None. ``usage`` is what the provider counted, None where it did not.
-    ``cost_pico_usd`` is what this call cost, None where it has no price.
-    """
-
-    provider: str
-    model: str
-    opaque: str | None = None
-    usage: Usage | None = None
-    cost_pico_usd: int | None = field(default=None, validator=optional(whole))
-
-
-@frozen
-class OptionChosen:
-    """The person set an option of the session, from here on. It holds when the session is opened again."""
-
-    option_id: OptionId
-    value: str
 
 
 ShownOnly = Running | RequiresAction | ToolCallBegan | Notice | OptionsUpdate

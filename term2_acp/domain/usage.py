@@ -124,6 +124,15 @@ class TurnUsage:
             both(self.cost_pico_usd, cost_pico_usd),
         )
 
+    def and_then(self, other: "TurnUsage") -> "TurnUsage":
+        """What both took together."""
+        return TurnUsage(
+            self.model_calls + other.model_calls,
+            self.counted_calls + other.counted_calls,
+            self.tokens + other.tokens,
+            both(self.cost_pico_usd, other.cost_pico_usd),
+        )
+
     def uncounted(self, *, whole_reply: bool) -> "TurnUsage":
         """The same with one more call, of which nobody told any count.
 

@@ -5,8 +5,10 @@ with ``await deltas.receive()``, which returns *a list*: everything that arrived
 order and never empty. One list a wake-up, rather than one delta, is what keeps a fast model cheap.
 The last item of the last list is ``Finished`` or ``Failed``; after it ``receive`` is not called again.
 
-Requests (``request``) and errors (``errors``) are given on from here, so that a wire imports one module.
-A turn asks a ``ModelSource`` which model answers, once for each prompt, and then asks that model.
+Requests (``request``), errors (``errors``) and what a session may choose (``offers``) are given on from here,
+so that a wire imports one module.
+A turn asks a ``ModelSource`` which model answers, once for each prompt, and then asks that model. A session
+may choose another one than the process's own, of those that ``ModelOffers`` has.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,6 +29,9 @@ from term2_acp.providers.errors import RateLimited as RateLimited
 from term2_acp.providers.errors import RequestRefused as RequestRefused
 from term2_acp.providers.errors import StreamBroke as StreamBroke
 from term2_acp.providers.errors import StreamSilent as StreamSilent
+from term2_acp.providers.offers import DEFAULT_MODEL as DEFAULT_MODEL
+from term2_acp.providers.offers import ModelOffers as ModelOffers
+from term2_acp.providers.offers import OfferedModel as OfferedModel
 from term2_acp.providers.request import FALLBACK_CONTEXT_TOKENS as FALLBACK_CONTEXT_TOKENS
 from term2_acp.providers.request import AssistantSaid as AssistantSaid
 from term2_acp.providers.request import CallMade as CallMade

@@ -1,9 +1,10 @@
 """The one line in which everything that a client sees of a session stands.
 
-Events and markers go in, and the pump takes them out in the same order. A marker is a callable that is
-called when everything before it is journalled and handed to the client: the answer to a prompt, a
+Events, markers and asides go in, and the pump takes them out in the same order. A marker is a callable that
+is called when everything before it is journalled and handed to the client: the answer to a prompt, a
 permission question, a turn's own wait. That is how "response before the first update", "tool call before
-its ask", "journalled before it runs" and "every update before the idle" hold by construction.
+its ask", "journalled before it runs" and "every update before the idle" hold by construction. An aside
+belongs to no turn, wherever it stands (``Aside``).
 
 One way in, which never waits: ``put_nowait``. What is bounded in number (admission, markers, last statuses,
 the idle) just uses it; the work inside a turn waits for ``room`` before it.
@@ -18,6 +19,7 @@ Text is most of the traffic, and each piece is small:
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import trio
 from attrs import define, field
@@ -59,6 +61,18 @@ class Admission:
         self.answer()
 
 
+class Aside(NamedTuple):
+    """What is said beside the turns. It is kept and shown whole and by itself, or not at all.
+
+    Exactly one of ``said`` and ``refused`` is called, unless the session ends before either: the first when
+    the events are kept and shown, the other when the journal could not take them. No turn fails for it.
+    """
+
+    events: tuple[Event, ...]
+    said: Callable[[], None]
+    refused: Callable[[Failure], None]
+
+
 Chunk = AgentMessageChunk | AgentThoughtChunk
 _TEXT: frozenset[type] = frozenset({AgentMessageChunk, AgentThoughtChunk})
 
@@ -83,7 +97,7 @@ class Outbox:
 
     def __init__(self, *, merge_text: bool = True) -> None:
         self._merge_text = merge_text
-        self._line: list[Event | Marker | _Run] = []
+        self._line: list[Event | Marker | Aside | _Run] = []
         self._characters = 0
         self._urgent = False
         self._closed = False
@@ -94,7 +108,7 @@ class Outbox:
 
     # -- in ----------------------------------------------------------------------------------------
 
-    def put_nowait(self, entries: Iterable[Event | Marker]) -> None:
+    def put_nowait(self, entries: Iterable[Event | Marker | Aside]) -> None:
         """Append entries whatever waits. For what is bounded in number.
 
         Raises:
@@ -148,7 +162,7 @@ class Outbox:
         self._pump.unpark_all()
         self._waiting.unpark_all()
 
-    def _append(self, entry: Event | Marker) -> None:
+    def _append(self, entry: Event | Marker | Aside) -> None:
         if type(entry) not in _TEXT:
             self._urgent = True
             self._line.append(entry)
@@ -174,7 +188,7 @@ class Outbox:
 
     # -- out ---------------------------------------------------------------------------------------
 
-    async def take(self) -> list[Event | Marker]:
+    async def take(self) -> list[Event | Marker | Aside]:
         """Wait for entries and take all of them, merged; empty once the outbox is closed and drained.
 
         For the one pump. Cancelled, nothing is taken.

@@ -5,28 +5,31 @@ group, the turn that the group belongs to is over, and until its idle nothing of
 
 - A turn whose prompt is in the group is *refused*: the request is answered with an error, and the turn
   leaves no trace, not even its idle.
-- A turn that is under way *fails*: shown are the sentence that says why, the bare final status of calls and
-  the bare exit status of terminals that the client knows, and an idle that does not say that all went well.
-  They are kept if that works again.
+- A turn that is under way *fails*: shown are the sentence that says why, the bare final status of calls, the
+  bare exit status of terminals and the end of compactions that the client knows (one whose summary was not
+  kept has failed), and an idle that does not say that all went well. They are kept if that works again.
 
 The outbox is one line and every turn in it ends with exactly one idle, so the pump knows by itself where a
 turn that failed ends and the next one begins.
+
+What is said beside the turns (``outbox.Aside``) is kept and shown by itself, in its place in the line. When
+the journal cannot take it, it is refused, and nothing else is: no turn before, around or after it.
 
 A client that reads slowly holds the pump up, and by it the turn. A session that closes waits for no client:
 its last words must reach the journal, and what is left in the outbox is bounded.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import trio
-from attrs import define, field
+from attrs import define, evolve, field
 
 from term2_acp.domain import events as ev
-from term2_acp.domain.ids import SessionId, TerminalId, ToolCallId, new_message_id
+from term2_acp.domain.ids import CompactionId, SessionId, TerminalId, ToolCallId, new_message_id
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason
-from term2_acp.session.outbox import Admission, Marker, Outbox
+from term2_acp.session.outbox import Admission, Aside, Marker, Outbox
 from term2_acp.session.ports import Client
 from term2_acp.store import Store, StoreFailed
 
@@ -49,16 +52,20 @@ class Pump:
     _turn: Admission | None = field(default=None, init=False)  # whose entries are passing
     _failure: Failure | None = field(default=None, init=False)  # why that turn cannot be shown
     _refused: bool = field(default=False, init=False)
-    _unseen: set[ToolCallId | TerminalId] = field(factory=set, init=False)
+    _unseen: set[ToolCallId | TerminalId | CompactionId] = field(factory=set, init=False)
     _hurried: bool = field(default=False, init=False)
     _patience: trio.CancelScope = field(factory=trio.CancelScope, init=False)
 
     async def run(self) -> None:
         """Pump until the outbox is closed and drained. Cancelled, what is left in it is lost."""
         while entries := await self.outbox.take():
-            left: Sequence[Entry] = entries
-            while left:
-                left = await self._pass_on(left)
+            for piece in _apart(entries):
+                if isinstance(piece, Aside):
+                    await self._pass_aside(piece)
+                    continue
+                left = piece
+                while left:
+                    left = await self._pass_on(left)
 
     def hurry_nowait(self) -> None:
         """Wait for the client no more: the session closes."""
@@ -82,6 +89,13 @@ class Pump:
             self._failure, self._turn, self._refused = None, None, False
             self._unseen.clear()
         return rest
+
+    async def _pass_aside(self, aside: Aside) -> None:
+        failure = await self._keep(aside.events)
+        if failure is None:
+            await self._hand_on([*aside.events, aside.said])
+        else:
+            aside.refused(failure)
 
     async def _keep(self, entries: Sequence[Entry]) -> Failure | None:
         """Journal what is to be kept of the entries; why that failed, if it did."""
@@ -140,6 +154,8 @@ class Pump:
                 words += self._bare_end(entry)
             elif isinstance(entry, ev.TerminalUpdate):
                 words += self._bare_exit(entry)
+            elif isinstance(entry, ev.CompactionUpdate):
+                words += self._end_of_compaction(entry, failure)
             elif isinstance(entry, ev.ToolCallSettled | ev.ToolCallBegan):
                 words += [entry] if entry.tool_call_id not in self._unseen else []
             elif isinstance(entry, ev.ToolCallPrepared):
@@ -163,6 +179,35 @@ class Pump:
         if update.exit_status is None or update.terminal_id in self._unseen:
             return []
         return [ev.TerminalUpdate(update.terminal_id, exit_status=update.exit_status)]
+
+    def _end_of_compaction(self, update: ev.CompactionUpdate, failure: Failure) -> list[Entry]:
+        """The end of a compaction that the client knows; a journal without its summary has the history."""
+        if update.status is ev.CompactionStatus.IN_PROGRESS:
+            self._unseen.add(update.compaction_id)
+        if update.compaction_id in self._unseen:
+            return []
+        if update.status is not ev.CompactionStatus.COMPLETED:
+            return [update]
+        failed = ev.CompactionStatus.FAILED
+        return [evolve(update, status=failed, summary=None, error=failure.message)]
+
+
+def _apart(entries: Sequence[Entry | Aside]) -> Iterator[Sequence[Entry] | Aside]:
+    """The asides, and what stands before, between and behind them, in order."""
+    if Aside not in map(type, entries):  # the usual case, and the hot one
+        yield entries  # type: ignore[misc]
+        return
+    run: list[Entry] = []
+    for entry in entries:
+        if type(entry) is Aside:
+            if run:
+                yield run
+                run = []
+            yield entry
+        else:
+            run.append(entry)  # type: ignore[arg-type]
+    if run:
+        yield run
 
 
 def _to_idle(entries: Sequence[Entry]) -> tuple[Sequence[Entry], Sequence[Entry]]:

@@ -10,7 +10,8 @@ break the picture. What a picture shows is the person's to know.
 A URI stays one: no bracket may stand in its path, so what replaces a key there is escaped.
 """
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -24,17 +25,26 @@ def redacted(value: Any, redactor: Redactor) -> Any:
     """The value with every secret in its texts replaced; the same object when there is none in it."""
     if isinstance(value, Enum) or value is None:
         return value
-    if isinstance(value, str):
-        return redactor.redact(value)
-    if isinstance(value, bytes):
-        return redactor.redact_bytes(value)
+    if isinstance(value, str | bytes):
+        new = redactor.redact(value) if isinstance(value, str) else redactor.redact_bytes(value)
+        return value if new == value else new
     if attrs.has(type(value)):
         return _instance(value, redactor)
     if isinstance(value, Mapping):
-        return {redacted(key, redactor): redacted(item, redactor) for key, item in value.items()}
+        items = {redacted(key, redactor): redacted(item, redactor) for key, item in value.items()}
+        return value if _same((*items, *items.values()), (*value, *value.values())) else items
     if isinstance(value, list | tuple):
-        return type(value)(redacted(item, redactor) for item in value)
+        members = [redacted(item, redactor) for item in value]
+        return value if _same(members, value) else type(value)(members)
     return value
+
+
+def _same(new: Iterable[Any], old: Iterable[Any]) -> bool:
+    """Whether two collections of one length hold the same objects.
+
+    They are not compared by value: a secret may stand where two values need not be alike to be equal.
+    """
+    return all(map(operator.is_, new, old))
 
 
 def _instance(value: Any, redactor: Redactor) -> Any:
@@ -44,7 +54,7 @@ def _instance(value: Any, redactor: Redactor) -> Any:
             continue
         old = getattr(value, attribute.name)
         new = redacted(old, redactor)
-        if new is not old and new != old:
+        if new is not old:
             if attribute.name == "uri":
                 new = new.replace(PLACEHOLDER, _PLACEHOLDER_IN_URI)
             changed[attribute.name] = new

@@ -5,6 +5,7 @@ Invariants:
 - An id is live in one place: in one process by the store's claim, in this process by this table.
 - A session ends in one way, whatever ended it: out of the table, its claim released, ``ended`` set.
 - A session that crashes is logged and ends; no other notices.
+- A session that is being deleted is in no list and cannot be opened (``deletions``).
 """
 
 import logging
@@ -14,14 +15,15 @@ from contextlib import asynccontextmanager
 import trio
 from attrs import define, field
 
-from term2_acp.agent.usage import Meter
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import SessionId, new_session_id
+from term2_acp.session.deletions import Deletions
+from term2_acp.session.history import History
 from term2_acp.session.parts import SessionParts
 from term2_acp.session.ports import Client
 from term2_acp.session.replay import Replay
 from term2_acp.session.session import Busy, CloseFailed, Session
-from term2_acp.store import Claim, SessionRecord, UnknownSession, now
+from term2_acp.store import Claim, Page, SessionRecord, UnknownSession, now
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class Registry:
         self._nursery = nursery
         self._live: dict[SessionId, Session] = {}
         self._opening: dict[SessionId, _Opening] = {}
+        self._deletions = Deletions(parts.store, self.close_nowait, self._live.__contains__)
 
     # -- decided by the reader, synchronously ---------------------------------------------------------
 
@@ -59,7 +62,10 @@ class Registry:
 
         Raises:
             Busy: it is being opened already, or its turn runs.
+            UnknownSession: it is being deleted.
         """
+        if session_id in self._deletions:
+            raise UnknownSession
         session = self.find(session_id)
         if session_id in self._opening or (session is not None and session.running):
             raise Busy
@@ -95,7 +101,7 @@ class Registry:
         )
         await self._parts.store.create(record)
         async with self._claimed(record.session_id) as claim:
-            return await self._start(Session(record, self._parts, client, Meter()), claim)
+            return await self._start(Session(record, self._parts, client, History(self._parts.mind)), claim)
 
     async def open(self, session_id: SessionId, cwd: str, client: Client, *, replay: bool) -> None:
         """Open a reserved session, replaying it first if asked; the snapshot of its state comes last.
@@ -125,13 +131,9 @@ class Registry:
                 await self._read(session_id, client)
         else:
             async with self._claimed(session_id) as claim:
-                from term2_acp.agent.transcript import Transcript  # a new session needs none yet
-
-                transcript, meter = Transcript(), Meter()
-                await self._read(session_id, client if replay else None, transcript.apply, meter.apply)
-                session = Session(record, self._parts, client, meter)
-                session.transcript = transcript
-                await self._start(session, claim)
+                history = History(self._parts.mind, record.title)
+                await self._read(session_id, client if replay else None, history.read)
+                await self._start(Session(record, self._parts, client, history), claim)
         client.show(session_id, [ev.Idle()])
 
     def close_nowait(self, session_id: SessionId) -> Callable[[], Awaitable[None]] | None:
@@ -154,6 +156,35 @@ class Registry:
         session = self._live.get(session_id)
         if session is not None:
             await session.close()
+
+    # -- deletion --------------------------------------------------------------------------------------
+
+    async def page(self, cwd: str | None, cursor: str | None) -> Page:
+        """Read one page of the list, as ``Store.page`` does. What is being deleted is not in it.
+
+        Raises:
+            BadCursor: the cursor is not one of ours.
+            StoreFailed: the list cannot be read.
+        """
+        return self._deletions.left_out_of(await self._parts.store.page(cwd, cursor))
+
+    def delete_nowait(self, session_id: SessionId) -> Callable[[], Awaitable[None]]:
+        """Begin to remove a session for good. What is returned does it, once the store is open.
+
+        From here the session is closed for its client, as by ``close_nowait``, and nobody finds it. An
+        unknown one is removed already.
+
+        What is returned raises, and the session is then known again:
+
+        - ``ClaimedElsewhere``: another process has it open.
+        - ``CloseFailed``: its turn did not settle in time. One that does, later, lets it go.
+        - ``StoreFailed``: it cannot be removed. It may have lost its artifacts, and can be deleted again.
+
+        Cancelled, the session may have been removed or not.
+        """
+        return self._deletions.begin_nowait(session_id)
+
+    # -- the end ---------------------------------------------------------------------------------------
 
     def begin_close_nowait(self) -> None:
         """Cancel the turn of every live session; none admits another."""
@@ -222,4 +253,4 @@ class Registry:
             del self._live[session.session_id]
             claim.release()
             if not self._live:
-                self._parts.mind.source.rest_nowait()
+                self._parts.mind.rest_nowait()

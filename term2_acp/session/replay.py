@@ -2,13 +2,14 @@
 
 Events come in, in the order of the journal, and what can be shown comes out, in the order in which each
 thing first appeared. Memory is bounded by what is open at one time: a message ends where the next thing
-begins, a tool call at its final status, a terminal at its exit status, and everything at the idle of its
-turn. A terminal is shown as one snapshot; what may be shown of one is bounded where it is made. Each usage
-replaces the one before it, so only the last is shown, at the end. Idles, and what turns took with them, are
-not shown again: whoever adds turns up would count them twice.
+begins, a tool call and a compaction at their final status, a terminal at its exit status, and everything at
+the idle of its turn. A terminal is shown as one snapshot; what may be shown of one is bounded where it is
+made. Each usage replaces the one before it, so only the last is shown, at the end. Idles, and what turns took
+with them, are not shown again: whoever adds turns up would count them twice.
 
-Nothing stays open: a call that never settled is shown failed, with the word ``outcome_unknown``, and a turn
-without an idle is followed by a sentence that says it was interrupted. Neither is written back.
+Nothing stays open: a call that never settled is shown failed, with the word ``outcome_unknown``, a compaction
+that never ended is shown failed, and a turn without an idle is followed by a sentence that says it was
+interrupted. None of these is written back.
 """
 
 from collections import deque
@@ -19,11 +20,12 @@ from attrs import define, field
 
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text, ToolContent
-from term2_acp.domain.ids import MessageId, TerminalId, ToolCallId
+from term2_acp.domain.ids import CompactionId, MessageId, TerminalId, ToolCallId
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolStatus
 
 INTERRUPTED = "term2 stopped during this turn; what came after this point is lost."
 UNKNOWN = "outcome_unknown: term2 stopped before the end of this call was recorded."
+NOT_COMPACTED = "term2 stopped before this compaction ended, so the conversation was not compacted."
 
 
 @define(eq=False)
@@ -83,7 +85,21 @@ class _Terminal:
         return attrs.evolve(self.shown, output=b"".join(self.parts), exit_status=ended)
 
 
-_Open = _Message | _Call | _Terminal
+@define(eq=False)
+class _Compaction:
+    shown: ev.CompactionUpdate
+
+    @property
+    def complete(self) -> bool:
+        return self.shown.status is not ev.CompactionStatus.IN_PROGRESS
+
+    def whole(self) -> ev.Event:
+        if self.complete:
+            return self.shown
+        return attrs.evolve(self.shown, status=ev.CompactionStatus.FAILED, error=NOT_COMPACTED)
+
+
+_Open = _Message | _Call | _Terminal | _Compaction
 
 
 class Replay:
@@ -93,6 +109,7 @@ class Replay:
         self._line: deque[_Open | ev.Event] = deque()
         self._calls: dict[ToolCallId, _Call] = {}
         self._terminals: dict[TerminalId, _Terminal] = {}
+        self._compactions: dict[CompactionId, _Compaction] = {}
         self._ended: set[ToolCallId] = set()
         self._in_turn: MessageId | None = None
         self._usage: ev.UsageUpdate | None = None
@@ -140,6 +157,8 @@ class Replay:
     def _other(self, event: ev.Event) -> None:
         if isinstance(event, ev.UsageUpdate):
             self._usage = event
+        elif isinstance(event, ev.CompactionUpdate):
+            self._compaction(event)
         elif type(event) not in ev.KEPT_ONLY and type(event) not in ev.SHOWN_ONLY:
             self._end_message()
             self._line.append(event)
@@ -181,6 +200,15 @@ class Replay:
         if not terminal.complete:
             terminal.update(event)
 
+    def _compaction(self, event: ev.CompactionUpdate) -> None:
+        compaction = self._compactions.get(event.compaction_id)
+        if compaction is None:
+            self._end_message()
+            compaction = self._compactions[event.compaction_id] = _Compaction(event)
+            self._line.append(compaction)
+        elif not compaction.complete:
+            compaction.shown = event
+
     def _end_message(self) -> None:
         if self._line and isinstance(self._line[-1], _Message):
             self._line[-1].complete = True
@@ -209,6 +237,7 @@ class Replay:
                 shown.append(head)
         self._calls.clear()
         self._terminals.clear()
+        self._compactions.clear()
         self._ended.clear()
         if self._in_turn is not None:
             # An id of its own that is the same at every replay.

@@ -16,34 +16,31 @@ Invariants:
   (Cancelling the nursery first would pass through the turn's scope and lose the settling.)
 """
 
-import functools
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
 
-from term2_acp.agent.ports import Workers
-from term2_acp.agent.usage import METERED, Meter
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import ContentBlock
 from term2_acp.domain.ids import MessageId, new_message_id
-from term2_acp.domain.permission import Answer, Ask
+from term2_acp.domain.options import Mode, OptionId
 from term2_acp.domain.turn import Failure, StopReason
+from term2_acp.session.choosing import CLOSING, Chooser, Done, Refuse
+from term2_acp.session.commands import PLAN, command_of
+from term2_acp.session.history import History
 from term2_acp.session.outbox import Admission, Closed, Outbox
 from term2_acp.session.parts import SessionParts
 from term2_acp.session.ports import Client
 from term2_acp.session.pump import Pump
-from term2_acp.session.redaction import redacted
+from term2_acp.session.speech import Speech
 from term2_acp.session.state import Activity
-from term2_acp.session.title import name
 from term2_acp.session.turns import INTERNAL_FAILURE, OpenTurn, last_words, run_turn
 from term2_acp.store import SessionRecord
 
 if TYPE_CHECKING:  # imported with the first turn
     from term2_acp.agent.transcript import Transcript
-    from term2_acp.permission.broker import OpenAsk
     from term2_acp.session.hands import Hands
 
 logger = logging.getLogger(__name__)
@@ -67,34 +64,39 @@ class CloseFailed(Exception):
 class Session:
     """See the module. A session is made idle; ``run`` must be started before a prompt is admitted."""
 
-    def __init__(self, record: SessionRecord, parts: SessionParts, client: Client, meter: Meter) -> None:
+    def __init__(self, record: SessionRecord, parts: SessionParts, client: Client, history: History) -> None:
         self.session_id = record.session_id
         self.cwd = record.cwd
         self.first_day = record.created_at[:10]
-        self.title = record.title
         self.parts = parts
-        self.meter = meter
+        self.client = client
+        self.history = history
+        self.options = history.options
+        self.meter = history.meter
         self.hands: Hands | None = None  # made with the first turn
         self.outbox = Outbox(merge_text=parts.mind.source.merge_text)
         self._pump = Pump(record.session_id, self.outbox, parts.store, client)
         self.activity = Activity(lambda event: self.outbox.put_nowait([event]))
+        self.speech = Speech(self.outbox, history, self.activity, parts.redactor, client)
+        self.chooser = Chooser(history, self.speech, self._revise)
         self.ended = trio.Event()
         self.over = trio.Event()  # it has ended, or a close has given its turn up
         self.opening = False
         self.closing = False
-        self._client = client
-        self._turn: OpenTurn | None = None
         self._work: trio.Nursery | None = None
         self._life = trio.CancelScope()
         # Refuses the prompt that waits for its response.
         self._unanswered: Callable[[Failure], None] | None = None
 
-    @functools.cached_property
+    @property
     def transcript(self) -> "Transcript":
-        """The history that a provider is given. A new one is made, and imported, with the first prompt."""
-        from term2_acp.agent.transcript import Transcript
+        """What a provider is told."""
+        return self.history.transcript
 
-        return Transcript()
+    @property
+    def turn(self) -> OpenTurn | None:
+        """The turn that was admitted and has not settled."""
+        return self.speech.turn
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -121,10 +123,12 @@ class Session:
                 self.hands.end()
             if self._unanswered is not None:
                 self._unanswered(INTERNAL_FAILURE)
+            self.chooser.end(CLOSING)
             self.outbox.abandon_nowait()
-            vars(self).pop("transcript", None)  # a session is a cycle: images would wait for the collector
+            self.history.forget()
             self.ended.set()
             self.over.set()
+            self.client.left(self.session_id)
 
     @property
     def running(self) -> bool:
@@ -133,7 +137,7 @@ class Session:
         A client that does not read is not answered. Were its next prompt admitted all the same, prompts
         would wait in the outbox without bound.
         """
-        return self._turn is not None or self._unanswered is not None
+        return self.turn is not None or self._unanswered is not None
 
     def begin_close_nowait(self) -> None:
         """Cancel the turn and admit no other. From here the session is closed for its client."""
@@ -155,7 +159,7 @@ class Session:
             CloseFailed: the session is closed, but its turn failed inside or did not settle in time.
         """
         self.begin_close_nowait()
-        turn = self._turn
+        turn = self.turn
         with trio.move_on_after(SETTLE_S) as bound:
             if turn is not None:
                 await turn.settled.wait()
@@ -179,24 +183,28 @@ class Session:
         self,
         content: tuple[ContentBlock, ...],
         answer: Callable[[MessageId], None],
-        refuse: Callable[[Failure], None],
+        refuse: Refuse,
+        *,
+        commands: bool = False,
     ) -> OpenTurn:
         """Admit a prompt. ``answer`` is called with its message id when the response may go out.
 
-        ``refuse`` is called in its place when the prompt cannot be kept; it then leaves no trace.
+        ``refuse`` is called in its place when the prompt cannot be kept; it then leaves no trace. With
+        ``commands``, one that begins with a command of term2's (``session.commands``) is taken as that.
 
         Raises:
             Busy: there is a turn already, or the session is being opened.
         """
         if self.running or self.opening or self._work is None:
             raise Busy
-        turn = OpenTurn(new_message_id())
+        command = command_of(content) if commands else None
+        turn = OpenTurn(new_message_id(), command)
         try:
             self._work.start_soon(self._run_turn, turn)  # it begins when the reader is done here
         except RuntimeError:
             raise Busy from None  # its nursery is being left: the session has crashed and ends
-        self._turn = turn
-        before = self.transcript.mark(), self.meter.mark(), self.title
+        self.speech.turn = turn
+        before = self.history.mark()
 
         def answered() -> None:
             self._unanswered = None
@@ -206,28 +214,31 @@ class Session:
             self._unanswered = None
             turn.refused = True
             turn.scope.cancel()
-            said, spent, self.title = before  # no later prompt has built on it: none is admitted yet
-            self.transcript.rewind(said)
-            self.meter.rewind(spent)
+            self.history.rewind(before)  # no later prompt has built on it: none is admitted yet
             refuse(failure)
 
         self._unanswered = refused
 
+        if command is not None and command.name == PLAN and self.options.mode is not Mode.PLAN:
+            # Before the prompt, which the model is to read in that mode. If it cannot be kept, no turn that
+            # was to change nothing runs in another one.
+            self.chooser.put_nowait(OptionId.MODE, Mode.PLAN, done=lambda options: None, refuse=turn.fail)
         self.activity.begin(over=lambda: turn.scope.cancel_called)
         self.outbox.put_nowait([Admission(answered, refused, turn.fail)])
-        self.title, named = name(self.title, content, self.parts.redactor)
-        self.emit_nowait([ev.UserMessage(turn.message_id, content), *named])
+        message = ev.UserMessage(turn.message_id, content)
+        if command is not None:
+            message = command.marked(message)
+        self.speech.emit_nowait([message, *self.history.name(message, self.parts.redactor)])
         return turn
 
     def cancel_nowait(self) -> None:
         """Stop the turn that is admitted now, if there is one."""
-        if self._turn is not None:
-            self._turn.scope.cancel()
+        self.speech.abort()
 
     async def _run_turn(self, turn: OpenTurn) -> None:
         reason = StopReason.CANCELLED
         try:
-            reason = await turn.work(lambda: run_turn(self))
+            reason = await turn.work(lambda: run_turn(self, turn))
         finally:
             self._settle(turn, reason)
 
@@ -240,73 +251,40 @@ class Session:
         if turn.settled.is_set():
             return
         try:
-            self.emit_nowait(last_words(self, turn, reason, at_work=at_work))
+            self.speech.emit_nowait(last_words(self, turn, reason, at_work=at_work))
         except Closed:
             logger.warning("a turn settled after its session was closed")
         if self.hands is not None:
             self.hands.settle(refused=turn.refused)
         self.activity.end()
-        self._turn = None
+        self.speech.turn = None
         turn.settled.set()
 
-    # -- ports of the turn -------------------------------------------------------------------------
+    # -- the options -------------------------------------------------------------------------------
 
-    async def emit(self, events: Sequence[ev.Event]) -> None:
-        """See ``agent.ports.TurnPorts``."""
-        await self.outbox.room()
-        self.emit_nowait(events)
+    def set_option_nowait(self, option_id: str, value: str, done: Done, refuse: Refuse) -> None:
+        """Set an option to one of the values that were shown, during a turn or between turns.
 
-    def emit_nowait(self, events: Sequence[ev.Event]) -> None:
-        """See ``agent.ports.TurnPorts``. What is said when no turn is open is dropped."""
-        if self._turn is None:
+        It is in force at once. ``done`` is called with the options, whole, when the change is kept and shown;
+        ``refuse`` in its place when it cannot be kept, and it is then taken back. One of the two is called,
+        whatever happens to the session.
+
+        Raises:
+            UnknownOption: the session has no such option.
+            UnknownValue: the option cannot have this value.
+        """
+        if self.closing or self._work is None:
+            refuse(CLOSING)
             return
-        if self.parts.redactor:
-            events = [redacted(event, self.parts.redactor) for event in events]
-        self.outbox.put_nowait(events)
-        if self._turn.refused:
-            return  # its cancel may not have reached its task yet; the pump lets none of this through
-        for event in events:
-            self.transcript.apply(event)
-            if type(event) in METERED:
-                self.meter.apply(event)
-            elif type(event) is ev.TerminalUpdate and self.hands is not None:
-                self.hands.open_calls.see_terminal(event)
-
-    async def room(self) -> None:
-        """See ``agent.ports.TurnPorts``."""
-        await self.outbox.room()
-
-    @property
-    def full(self) -> bool:
-        """See ``agent.ports.TurnPorts``."""
-        return self.outbox.full
+        self.chooser.set_nowait(option_id, value, done, refuse)
 
     async def reached(self) -> None:
-        """See ``agent.ports.TurnPorts``."""
+        """Wait until everything said so far is journalled and on its way to the client."""
         await self.outbox.reached()
 
-    def working(self, calls: int) -> AbstractContextManager[Workers]:
-        """See ``agent.ports.TurnPorts``."""
-        return self.activity.working(calls)
-
-    def abort(self) -> None:
-        """See ``agent.ports.TurnPorts``."""
-        self.cancel_nowait()
-
-    def post(self, open_ask: "OpenAsk") -> None:
-        """Put an ask of the broker into the line; it goes out when everything before it has."""
-
-        def send(ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
-            return self._client.ask(redacted(ask, self.parts.redactor), settle)
-
-        turn = self._turn
-
-        def reached() -> None:
-            # The waiter withdraws an ask of a cancelled turn, but it may not have run yet.
-            if turn is not None and not turn.scope.cancel_called:
-                open_ask.send_through(send)
-
-        self.outbox.put_nowait([reached])
+    def _revise(self) -> None:
+        if self.hands is not None:
+            self.hands.broker.revise_nowait()
 
 
 async def _until_closed() -> None:

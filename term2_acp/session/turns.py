@@ -16,6 +16,7 @@ from term2_acp.agent.mind import TurnFailed
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import MessageId, new_message_id
 from term2_acp.domain.turn import Failure, StopReason
+from term2_acp.session.commands import Command
 from term2_acp.session.state import State
 
 if TYPE_CHECKING:  # a session has its turns, and is what they work with
@@ -36,9 +37,11 @@ class OpenTurn:
     ``scope`` is the only thing that decides whether its work goes on: ``session/cancel`` cancels it and
     does nothing else. ``failure`` is set when the turn cannot go on; ``settled`` when its idle is in the
     outbox. ``refused`` is set when its prompt could not be kept: what it still says is told to nobody.
+    ``command`` is what its prompt begins with, if that is one of term2's.
     """
 
     message_id: MessageId
+    command: Command | None = None
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     settled: trio.Event = field(factory=trio.Event)
     failure: Failure | None = None
@@ -74,9 +77,13 @@ class OpenTurn:
         return StopReason.CANCELLED if self.scope.cancel_called else reason
 
 
-async def run_turn(session: "Session") -> StopReason:
-    """Prepare the session's turn and run it (``workbench``); a cancel may come at any moment of either."""
+async def run_turn(session: "Session", turn: OpenTurn) -> StopReason:
+    """Answer the turn's command, or prepare the turn and run it; a cancel may come at any moment."""
     # With the first prompt: an editor waits for its session, and what a turn needs takes a while to import.
+    if turn.command is not None and not turn.command.to_model:
+        from term2_acp.session.answering import answer
+
+        return await answer(session, turn.command)
     from term2_acp.session import workbench
 
     return await workbench.run_turn(session)

@@ -3,7 +3,7 @@
 Rules of the room:
 
 - SQLite is touched here only, and on one thread only: the ``Runner``'s.
-- The journal is append-only. Nothing that was committed is ever changed.
+- The journal is append-only. Nothing that was committed is ever changed; a session is deleted as a whole.
 - Several processes share one store: transactions are short, and a session is held by a kernel lock.
 - Importing this package imports neither sqlite3 nor cattrs; opening the store does.
 """

@@ -4,6 +4,7 @@
   is 0700, its files 0600.
 - A session keeps ``MAX_SESSION_BYTES``. While a file grows beyond what is left of that, the oldest others go,
   one by one; when none is left to go, the file is cut, and says so.
+- They go with their session, all at once.
 - Nothing here waits for the event loop: callers use a thread. An ``Artifact`` takes turns with itself, since
   the thread of a caller that was cancelled may still be at work.
 """
@@ -11,6 +12,7 @@
 import contextlib
 import logging
 import os
+import shutil
 import threading
 from collections import deque
 
@@ -110,6 +112,18 @@ class Artifacts:
         except BaseException:
             os.close(descriptor)
             raise
+
+    def remove(self) -> None:
+        """Remove all of them, and the folder. Nothing happens when there are none.
+
+        Raises:
+            OSError: some may be left. It can be done again.
+        """
+        try:
+            shutil.rmtree(self.folder)
+        except FileNotFoundError:
+            if os.path.lexists(self.folder):
+                raise
 
     def _others(self, mine: str) -> Others:
         """The files there are besides ``mine``."""

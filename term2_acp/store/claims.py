@@ -10,6 +10,9 @@ Ten thousand sessions cost one descriptor, and as neighbouring records merge in 
 Open-file-description locks belong to the descriptor, not to the process, so another store in the same
 process is refused like any other; a second claim through the same store is refused by ``_held``.
 
+The number of a session that was deleted is never given to another, so whoever still takes its lock holds
+nothing and keeps nobody out.
+
 Without such locks (macOS, on which this was not tried) each session has a file of its own and
 ``flock``: a descriptor a session.
 """

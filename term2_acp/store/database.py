@@ -89,6 +89,17 @@ class Database:
             raise UnknownSession
         journal.append(self._connection, number, rows)
 
+    def remove(self, session_id: str) -> None:
+        """Remove a session and its journal; nothing happens when there is no such session."""
+        number = sessions.number_of(self._connection, session_id)
+        if number is not None:
+            journal.remove(self._connection, number)
+            sessions.remove(self._connection, number)
+
+    def empty_log(self) -> bool:
+        """Fold the write-ahead log in and leave nothing of it behind; False where others use it just now."""
+        return schema.empty_log(self._connection)
+
     def span(self, number: int) -> tuple[int, int]:
         """Where a session's rows are."""
         return journal.span(self._connection, number)

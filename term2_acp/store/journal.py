@@ -1,4 +1,4 @@
-"""The journal of a session: append-only rows, and reading them back in bounded pieces.
+"""The journal of a session: append-only rows, reading them back in bounded pieces, and removing all of them.
 
 A row's place is ``number << 32 | seq``: the session's number and a sequence number from 1, so that a
 session's rows are one range of the table's own key. The functions run on the store's thread.
@@ -72,6 +72,13 @@ def span(connection: sqlite3.Connection, number: int) -> tuple[int, int]:
         "SELECT MAX(place) FROM journal WHERE place BETWEEN ? AND ?", (start, limit)
     ).fetchone()
     return start, start if last is None else int(last)
+
+
+def remove(connection: sqlite3.Connection, number: int) -> None:
+    """Remove a session's rows, all of them. Inside the caller's write transaction."""
+    start = number << _SEQ_BITS
+    limit = start + (1 << _SEQ_BITS) - 1
+    connection.execute("DELETE FROM journal WHERE place BETWEEN ? AND ?", (start, limit))
 
 
 def read_chunk(connection: sqlite3.Connection, codec: RowCodec, after: int, until: int) -> Chunk:

@@ -9,6 +9,11 @@ than we know belongs to a newer term2 and is left alone.
 WAL lets one process write while others read. ``synchronous = NORMAL`` survives the death of the process
 at any instant; a power cut may take the last moments, never the database (sqlite.org/wal.html). FULL
 costs ten times as much here and a hundred times as much on a laptop.
+
+``secure_delete`` overwrites with zeros what is removed, in the pages it stood in and in the pages that it
+leaves free. It is on from the start and not only while something is removed, because rows also move between
+pages as others are put among them, and leave copies behind. Nothing is ever removed but whole sessions, so it
+costs an append nothing.
 """
 
 import os
@@ -26,6 +31,10 @@ BUSY_SECONDS = 5.0
 # Changing the journal mode needs the database for itself and does not always ask the busy handler, so
 # it is tried again after this long, within BUSY_SECONDS.
 _RETRY_SECONDS = 0.01
+
+# How long emptying the log waits for readers of other processes. They read for milliseconds, and whoever is
+# waited for longer has the log emptied when it is done.
+_EMPTYING_SECONDS = 0.5
 
 _MIGRATIONS = os.path.join(os.path.dirname(__file__), "migrations")
 
@@ -45,6 +54,7 @@ def open_database(path: str) -> sqlite3.Connection:
             raise StoreTooNew
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
         if _version(connection) < len(migrations):
             _migrate(connection, migrations)
     except BaseException:
@@ -67,6 +77,19 @@ def commit(connection: sqlite3.Connection, work: Callable[[], None]) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def empty_log(connection: sqlite3.Connection) -> bool:
+    """Fold the write-ahead log into the database and cut it to nothing; False where that cannot be done now.
+
+    What was removed stands in the log until then, as it was written once.
+    """
+    connection.execute(f"PRAGMA busy_timeout = {int(_EMPTYING_SECONDS * 1000)}")
+    try:
+        (busy, _frames, _folded) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+    return not busy
 
 
 def _decode_leniently(text: bytes) -> str:

@@ -63,6 +63,12 @@ def touch(connection: sqlite3.Connection, number: int, updated_at: str, title: s
     return cursor.rowcount == 1
 
 
+def remove(connection: sqlite3.Connection, number: int) -> None:
+    """Take the session off the list. Its number is never given to another."""
+    connection.execute("DELETE FROM activity WHERE session = ?", (number,))
+    connection.execute("DELETE FROM session WHERE number = ?", (number,))
+
+
 _SELECT = (
     "SELECT number, id, cwd, title, created_at, updated_at FROM session JOIN activity ON session = number "
 )

@@ -78,6 +78,11 @@ class Store:
         self._numbers: dict[str, int] = {}
         self._writer = GroupWriter(runner, self._opened)
 
+    @property
+    def opened(self) -> bool:
+        """Whether it is open, and not closed again."""
+        return self._database is not None and not self._closed
+
     async def open(self) -> None:
         """Make the directory (0700) and the files (0600) and bring the tables up to date.
 
@@ -185,10 +190,32 @@ class Store:
         self._locks.acquire(number)
         return Claim(self._locks, number)
 
+    async def delete(self, session_id: SessionId) -> None:
+        """Remove a session for good: its artifacts, its journal and its place in the list, in this order.
+
+        The caller holds its claim. Nothing happens when there is no such session. When this returns, the
+        texts of the session are overwritten in the database, and the write-ahead log that held them is
+        emptied, unless another process reads at that moment: then the next deletion does it, or the last
+        process to end. Blocks of the disk that files gave back are not overwritten.
+
+        Raises ``StoreFailed``: it is still in the list, whole but for its artifacts, and can be deleted
+        again. Cancelled, it may have been removed or not.
+        """
+        if await self.find(session_id) is None:
+            return
+        await self._on_thread(lambda: self._remove_artifacts(session_id))
+        await self._writer.write(lambda database: database.remove(session_id))
+        self._numbers.pop(session_id, None)
+        if not self._closed:  # else the log is about to be folded in
+            await self._on_thread(self._empty_log)
+
     async def _read(self, fn: "Callable[[Database], T]") -> T:
+        return await self._on_thread(lambda: self._opened().read(fn))
+
+    async def _on_thread(self, work: Callable[[], T]) -> T:
         if self._closed:
             raise StoreFailed.because(CLOSED)
-        return await self._runner.run(lambda: self._opened().read(fn))
+        return await self._runner.run(work)
 
     # -- on the runner's thread --------------------------------------------------------------------
 
@@ -211,6 +238,25 @@ class Store:
         except OSError as error:
             logger.exception("the session store cannot be opened")
             raise StoreFailed.from_error(error) from error
+
+    def _remove_artifacts(self, session_id: SessionId) -> None:
+        from term2_acp.store.artifacts import artifacts_of  # few sessions are ever deleted
+
+        try:
+            artifacts_of(self._directory, session_id).remove()
+        except OSError as error:
+            logger.exception("the artifacts of a session cannot be removed")
+            raise StoreFailed.from_error(error) from error
+
+    def _empty_log(self) -> None:
+        """The deletion is committed: that the log cannot be emptied now is no failure of it."""
+        try:
+            emptied = self._opened().read(lambda database: database.empty_log())
+        except StoreFailed as error:
+            logger.warning("the store's log could not be emptied: %s", error.message)
+        else:
+            if not emptied:
+                logger.info("the store's log is in use and will be emptied later")
 
     def _close_here(self) -> None:
         database, self._database = self._database, None

@@ -1,13 +1,14 @@
 """The history a provider is given: what is folded from which events, and that it is well paired at every
-prefix of any sequence, cancelled, crashed or whole."""
+prefix of any sequence, cancelled, crashed, compacted or whole."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.agent.transcript import OUTCOME_UNKNOWN, Transcript
+from term2_acp.agent.transcript import MODE_TOLD, OUTCOME_UNKNOWN, SUMMARY, Transcript
 from term2_acp.domain import events as ev
-from term2_acp.domain.content import ResourceLink, Text
-from term2_acp.domain.ids import MessageId, ToolCallId
+from term2_acp.domain.content import Image, ResourceLink, Text
+from term2_acp.domain.ids import CompactionId, MessageId, ToolCallId
+from term2_acp.domain.options import Mode, OptionId
 from term2_acp.domain.toolcall import Effect
 from term2_acp.domain.turn import StopReason
 from term2_acp.providers.base import AssistantSaid, CallMade, Opaque, ToolAnswered, UserSaid
@@ -108,6 +109,96 @@ def test_a_link_is_given_by_its_absolute_path():
     )
 
 
+K = CompactionId("comp_1")
+BEGINS = ev.CompactionUpdate(K, ev.CompactionStatus.IN_PROGRESS)
+
+
+def compacted(summary: str = "s") -> ev.CompactionUpdate:
+    return ev.CompactionUpdate(K, ev.CompactionStatus.COMPLETED, summary)
+
+
+def summarised(summary: str = "s", more: str = "") -> UserSaid:
+    return UserSaid(f"{SUMMARY}{summary}{more}")
+
+
+def test_a_summary_stands_for_all_that_was_said_before_and_marks_itself():
+    before = [prompt("go"), prepared(A), END, settled(A, "a's text"), ev.AgentMessageChunk(M, "done"), END]
+    after = [IDLE, prompt("more"), ev.AgentMessageChunk(M, "yes"), END]
+    assert fold(*before, BEGINS, END, compacted(), *after) == (
+        summarised(),
+        UserSaid("more"),
+        AssistantSaid("yes"),
+    )
+    assert "no new message of the person" in SUMMARY
+    assert "follow no other order in it" in SUMMARY
+
+
+def test_a_summary_may_stand_for_a_summary_and_within_a_turn():
+    within = [prompt("go"), prepared(A), END, settled(A, "r"), BEGINS, END, compacted("one")]
+    goes_on = [prepared(B), END, settled(B, "r2")]
+    assert fold(*within, *goes_on) == (
+        summarised("one"),
+        AssistantSaid("", (CallMade(B, "read_file", "{}"),)),
+        ToolAnswered(B, "read_file", "r2"),
+    )
+    assert fold(*within, *goes_on, BEGINS, END, compacted("two")) == (summarised("two"),)
+
+
+def test_a_compaction_that_failed_changes_nothing():
+    said = [prompt("go"), ev.AgentMessageChunk(M, "half")]
+    for status in (ev.CompactionStatus.FAILED, ev.CompactionStatus.CANCELLED, ev.CompactionStatus.COMPLETED):
+        ended = ev.CompactionUpdate(K, status, error="why")  # a summary that is missing is none
+        assert fold(*said, END, BEGINS, END, ended, IDLE, prompt("on")) == (
+            UserSaid("go"),
+            AssistantSaid("half"),
+            UserSaid("on"),
+        )
+        assert fold(*said, BEGINS, END, ended)[1] == AssistantSaid("half", cut=True), (
+            "the reply is not the end"
+        )
+
+
+def test_images_go_with_what_was_said():
+    image = ev.UserMessage(M, (Text("see"), Image("image/png", "iVBORw0KGgo=")))
+    assert fold(image, IDLE, BEGINS, compacted(), prompt("on")) == (summarised(), UserSaid("on"))
+
+
+def test_a_mode_that_the_model_was_told_is_told_with_the_summary():
+    plan = ev.OptionChosen(OptionId.MODE, "plan")
+    said = [plan, prompt("go"), IDLE, BEGINS, compacted()]
+    told = summarised(more=f"\n\n{MODE_TOLD[Mode.PLAN]}")
+    assert fold(*said, prompt("on")) == (told, UserSaid("on"))
+    ended = ev.OptionChosen(OptionId.MODE, "standard")
+    assert fold(*said, ended, prompt("on")) == (told, UserSaid(MODE_TOLD[Mode.STANDARD]), UserSaid("on"))
+    untold = [prompt("go"), plan, BEGINS, compacted(), prompt("on")]
+    assert fold(*untold) == (summarised(), UserSaid(MODE_TOLD[Mode.PLAN]), UserSaid("on"))
+
+
+def test_a_prompt_that_leaves_no_trace_takes_its_compactions_back():
+    transcript = Transcript()
+    for event in (prompt("go"), ev.AgentMessageChunk(M, "done"), END, IDLE):
+        transcript.apply(event)
+    before = transcript.messages()
+    mark = transcript.mark()
+    for event in (prompt("a"), BEGINS, END, compacted("one"), prompt("b"), compacted("two"), prompt("c")):
+        transcript.apply(event)
+    transcript.rewind(mark)
+    assert transcript.messages() == before
+    transcript.apply(compacted("three"))
+    later = transcript.mark()
+    transcript.apply(prompt("d"))
+    transcript.rewind(later)
+    assert transcript.messages() == (summarised("three"),), "what was compacted before a mark stays so"
+
+
+def test_there_is_something_to_compact_behind_a_summary_only():
+    transcript = Transcript()
+    assert not transcript.compactable
+    for event, compactable in ((prompt("go"), True), (compacted(), False), (prompt("on"), True)):
+        transcript.apply(event)
+        assert transcript.compactable is compactable
+
+
 _EVENTS = st.lists(
     st.one_of(
         st.just(prompt("p")),
@@ -116,9 +207,109 @@ _EVENTS = st.lists(
         st.sampled_from([A, B, ToolCallId("call_c")]).map(lambda call: settled(call, "r")),
         st.just(END),
         st.just(IDLE),
+        st.sampled_from([BEGINS, compacted("one"), compacted("two")]),
+        st.sampled_from([ev.OptionChosen(OptionId.MODE, mode) for mode in Mode]),
     ),
     max_size=30,
 )
+
+
+def chosen(mode: Mode | str) -> ev.OptionChosen:
+    return ev.OptionChosen(OptionId.MODE, mode)
+
+
+def told(mode: Mode) -> UserSaid:
+    return UserSaid(MODE_TOLD[mode])
+
+
+def test_a_mode_is_told_once_before_the_next_words_and_so_is_its_end():
+    assert fold(
+        chosen(Mode.STANDARD),
+        prompt("a"),
+        IDLE,
+        chosen(Mode.ASK),
+        chosen(Mode.PLAN),
+        prompt("b"),
+        IDLE,
+        prompt("c"),
+        chosen(Mode.STANDARD),
+        ev.AgentMessageChunk(M, "said"),
+        IDLE,
+        prompt("d"),
+    ) == (
+        UserSaid("a"),
+        told(Mode.PLAN),
+        UserSaid("b"),
+        UserSaid("c"),
+        AssistantSaid("said", cut=True),
+        told(Mode.STANDARD),
+        UserSaid("d"),
+    )
+
+
+def test_a_mode_that_was_left_before_anything_was_said_is_not_told():
+    assert fold(chosen(Mode.PLAN), chosen(Mode.STANDARD), prompt("a")) == (UserSaid("a"),)
+
+
+def test_a_mode_of_a_newer_term2_and_other_options_are_told_nobody():
+    model = ev.OptionChosen(OptionId.MODEL, "plan")
+    assert fold(chosen("reckless"), model, prompt("a")) == (UserSaid("a"),)
+
+
+def test_a_refused_prompt_takes_the_telling_of_its_mode_along():
+    transcript = Transcript()
+    transcript.apply(chosen(Mode.PLAN))
+    mark = transcript.mark()
+    transcript.apply(prompt("lost"))
+    transcript.rewind(mark)
+    transcript.apply(prompt("kept"))
+    assert transcript.messages() == (told(Mode.PLAN), UserSaid("kept"))
+
+
+def test_a_command_is_told_nobody_and_keeps_the_mode_for_the_next_words():
+    command = ev.UserMessage(M, (Text("/plan"),), to_model=False)
+    answer = ev.AgentMessage(M, "Plan mode is on.", spoken_by_model=False)
+    assert fold(prompt("a"), IDLE, chosen(Mode.PLAN), command, answer, IDLE, prompt("b")) == (
+        UserSaid("a"),
+        told(Mode.PLAN),
+        UserSaid("b"),
+    )
+
+
+def test_a_prompt_is_told_without_the_command_that_it_begins_with():
+    link = ResourceLink("a", "file:///ws/a")
+    blocks = (link, Text(" /plan  fix it"), Text("/plan b"))
+    event = ev.UserMessage(M, blocks, command_length=8)
+    assert fold(event) == (UserSaid("[referenced resource: /ws/a (a)]\nfix it\n/plan b"),)
+    assert event.content == blocks, "it is shown as it was typed"
+    bare = ev.UserMessage(M, (Text("/plan "), link), command_length=6)
+    assert fold(bare) == (UserSaid("[referenced resource: /ws/a (a)]"),)
+
+
+@given(_EVENTS, st.data())
+def test_a_mark_at_any_place_brings_back_what_was_there(events, data):
+    place = data.draw(st.integers(0, len(events)))
+    transcript = Transcript()
+    for event in events[:place]:
+        transcript.apply(event)
+    mark = transcript.mark()  # it ends the reply that was being made
+    before = transcript.messages()
+    for event in events[place:]:
+        transcript.apply(event)
+    transcript.rewind(mark)
+    assert transcript.messages() == before
+
+
+@given(_EVENTS)
+def test_after_the_last_summary_only_what_follows_it_is_told(events):
+    last = max((n for n, event in enumerate(events) if isinstance(event, ev.CompactionUpdate)), default=None)
+    if last is None or events[last] == BEGINS:
+        return
+    first, *rest = fold(*events)
+    assert first.text.startswith(f"{SUMMARY}{events[last].summary}")
+    assert [message for message in rest if isinstance(message, UserSaid) and message.text == "p"] == [
+        UserSaid("p") for event in events[last:] if isinstance(event, ev.UserMessage)
+    ]
 
 
 @given(_EVENTS)

@@ -18,8 +18,8 @@ from term2_acp.providers.base import (
     Request,
     UserSaid,
 )
-from term2_acp.providers.catalog.describing import describe
 from term2_acp.providers.catalog.efforts import efforts_of
+from term2_acp.providers.catalog.stated import describe
 from term2_acp.providers.chaos.model import Chaos
 from term2_acp.providers.chat.dialects import DIALECTS, PLAIN
 from term2_acp.providers.chat.wire import ChatWire

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from term2_acp.agent.turn import MAX_OPAQUE
+from term2_acp.agent.asking import MAX_OPAQUE
 from term2_acp.providers.base import AssistantSaid, Finish, Finished, ModelInfo, Opaque, TextDelta, UserSaid
 from tests.kit.indoors import indoors
 from tests.kit.model import Model

@@ -5,11 +5,12 @@ from hypothesis import strategies as st
 
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, Terminal, Text
-from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
+from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
+from term2_acp.domain.options import OptionId
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import StopReason
 from term2_acp.domain.usage import TurnUsage, Usage
-from term2_acp.session.replay import INTERRUPTED, UNKNOWN, Replay
+from term2_acp.session.replay import INTERRUPTED, NOT_COMPACTED, UNKNOWN, Replay
 
 U = ev.UserMessage(MessageId("u1"), (Text("go"),))
 A, B = ToolCallId("a"), ToolCallId("b")
@@ -168,6 +169,35 @@ def test_a_terminal_that_never_ended_did_so_with_term2():
     assert replay(U, ev.TerminalOutput(T, b"its beginning is lost"), IDLE) == [U]
 
 
+K, L = CompactionId("k"), CompactionId("l")
+COMPACTS = ev.CompactionUpdate(K, ev.CompactionStatus.IN_PROGRESS)
+COMPACTED = ev.CompactionUpdate(K, ev.CompactionStatus.COMPLETED, "s")
+
+
+def test_a_compaction_is_shown_once_with_its_end_and_hides_nothing():
+    failed = ev.CompactionUpdate(L, ev.CompactionStatus.FAILED, error="why")
+    begun = ev.CompactionUpdate(L, ev.CompactionStatus.IN_PROGRESS)
+    kept_only = [ev.ReplyEnded("p", "m"), ev.OptionChosen(OptionId.MODE, "plan")]
+    events = [U, text("m", "x"), COMPACTS, *kept_only, COMPACTED, begun, failed, text("m", "y"), IDLE]
+    expected = [
+        U,
+        ev.AgentMessage(MessageId("m"), "x"),
+        COMPACTED,
+        failed,
+        ev.AgentMessage(MessageId("m"), "y"),
+    ]
+    assert replay(*events) == expected
+    assert replay(*events, step=1) == expected
+    late = ev.CompactionUpdate(K, ev.CompactionStatus.FAILED, error="late")
+    assert replay(U, COMPACTS, COMPACTED, late, IDLE, step=1) == [U, COMPACTED], "the first end counts"
+
+
+def test_a_compaction_that_never_ended_did_so_with_term2():
+    broken = ev.CompactionUpdate(K, ev.CompactionStatus.FAILED, error=NOT_COMPACTED)
+    assert replay(U, COMPACTS)[1] == broken
+    assert replay(U, COMPACTS, IDLE) == [U, broken]
+
+
 _EVENTS = st.lists(
     st.one_of(
         st.just(U),
@@ -176,6 +206,7 @@ _EVENTS = st.lists(
         st.sampled_from(
             [BEGINS, ev.TerminalOutput(T, b"o"), ev.TerminalUpdate(T, exit_status=ev.ExitStatus(1))]
         ),
+        st.sampled_from([COMPACTS, COMPACTED]),
         st.just(IDLE),
     ),
     max_size=25,
@@ -193,6 +224,8 @@ def test_any_prefix_read_in_any_pieces_is_shown_the_same_and_whole(events, step)
         if isinstance(event, ToolCallUpdate):
             assert event.status is not None
             assert event.status.final
+        if isinstance(event, ev.CompactionUpdate):
+            assert event.status is not ev.CompactionStatus.IN_PROGRESS
     said = "".join(event.text for event in events if isinstance(event, ev.AgentMessageChunk))
     told = "".join(
         event.text for event in shown if isinstance(event, ev.AgentMessage) and event.spoken_by_model

@@ -249,10 +249,10 @@ steps = [{ text = "Hello." }]
             "session/prompt", {"sessionId": session_id, "prompt": [{"type": "text", "text": "wait"}]}
         )
         await trio.testing.wait_all_tasks_blocked()
-        before = session._turn
+        before = session.turn
         await editor.notify("$/cancel_request", {"requestId": first.request_id})
         await trio.testing.wait_all_tasks_blocked()
-        assert session._turn is before, "the second turn was stopped by the cancel of the first request"
+        assert session.turn is before, "the second turn was stopped by the cancel of the first request"
         ready.set()
         await first.result()
         await editor.cancel(session_id)

@@ -178,3 +178,34 @@ def test_a_close_waits_for_a_write_that_was_left_behind(folder, monkeypatch):
     left_behind.join(10)
     closing.join(10)
     assert (folder / "call").read_bytes() == b"all of it"
+
+
+def test_they_go_with_their_session_and_nothing_else_does(folder, tmp_path):
+    artifacts = Artifacts(str(folder))
+    artifacts.remove()
+    kept(artifacts, "call_1.txt", b"one")
+    kept(artifacts, "call_2.txt", b"two")
+    other = kept(Artifacts(str(folder.parent / "sess_2")), "call_1.txt", b"other")
+    artifacts.remove()
+    artifacts.remove()
+    assert os.listdir(folder.parent) == ["sess_2"]
+    os.symlink(folder.parent / "sess_2", folder)
+    with pytest.raises(OSError, match="symbolic link"):
+        artifacts.remove()
+    with open(other.path, "rb") as file:
+        assert file.read() == b"other"
+
+
+def test_a_folder_that_is_left_is_no_success(folder, monkeypatch):
+    artifacts = Artifacts(str(folder))
+    kept(artifacts, "call_1.txt", b"one")
+
+    def too_late(path):
+        raise FileNotFoundError(errno.ENOENT, "gone", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", too_late)
+        with pytest.raises(FileNotFoundError):
+            artifacts.remove()  # the folder is there: it is to be done again
+    artifacts.remove()
+    assert not folder.exists()

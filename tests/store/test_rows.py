@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from term2_acp.domain import events as ev
-from term2_acp.domain.content import Change, Diff, Image, Operation, ResourceLink, Text
-from term2_acp.domain.ids import MessageId, PlanId, TerminalId, ToolCallId
+from term2_acp.domain.content import Change, Diff, FileTexts, Image, Operation, ResourceLink, Text
+from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
+from term2_acp.domain.options import OptionId
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
 from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
@@ -127,6 +128,22 @@ def test_a_full_tool_call_comes_back():
     assert type(back.raw_input["list"][2]) is bool
 
 
+def test_the_whole_texts_of_a_change_are_neither_written_nor_read():
+    change = Change(Operation.MODIFY, "/a")
+    event = ToolCallUpdate(
+        ToolCallId("call_1"), content=(Diff((change,), "patch", (FileTexts("/a", "old", "new"),)),)
+    )
+    row = CODEC.to_row(event)
+    plain = json.loads(row.body)
+    assert plain["content"] == [
+        {"type": "diff", "changes": [{"operation": "modify", "path": "/a"}], "patch": "patch"}
+    ]
+    plain["content"][0]["texts"] = [{"path": "/a", "old": "old", "new": "new"}]
+    for body in (row.body, json.dumps(plain).encode()):
+        (diff,) = CODEC.from_row(row.version, row.kind, body).content
+        assert (diff.changes, diff.patch, diff.texts) == ((change,), "patch", ())
+
+
 def test_the_table_of_kinds_has_every_event_that_is_kept_and_no_other():
     for cls in KEPT:
         assert CODEC._names[cls]
@@ -169,6 +186,10 @@ def test_the_table_of_kinds_has_every_event_that_is_kept_and_no_other():
         ("user_message", b'{"message_id":"m","content":"abc"}'),
         ("tool_call_update", b'{"tool_call_id":"c","raw_input":3}'),
         ("plan_update", b'{"plan_id":"p","entries":[{"content":"c","priority":"high","status":"lost"}]}'),
+        ("compaction_update", b'{"compaction_id":"c","status":"paused"}'),
+        ("compaction_update", b'{"compaction_id":"c","status":"completed","summary":["s"]}'),
+        ("option_chosen", b'{"option_id":"colour","value":"red"}'),
+        ("option_chosen", b'{"option_id":"mode","value":null}'),
         ("idle", b"[" * 100_000),
     ],
 )
@@ -316,6 +337,8 @@ def test_a_row_of_every_named_shape():
         "tool_call_dispatched": ev.ToolCallDispatched(ToolCallId("c")),
         "tool_call_settled": ev.ToolCallSettled(ToolCallId("c"), Effect.OUTCOME_UNKNOWN, "r"),
         "reply_ended": ev.ReplyEnded("p", "m", '{"a": 1}'),
+        "compaction_update": ev.CompactionUpdate(CompactionId("c"), ev.CompactionStatus.COMPLETED, "s"),
+        "option_chosen": ev.OptionChosen(OptionId.MODE, "plan"),
     }
     for kind, event in shapes.items():
         row = CODEC.to_row(event)

@@ -11,9 +11,8 @@ import logging
 
 import trio
 
-from term2_acp.config import ModelSettings
 from term2_acp.providers.base import ConnectionFailed, ModelInfo
-from term2_acp.providers.catalog.catalog import base_info, catalog_info, overlay
+from term2_acp.providers.catalog.stated import describe, is_described
 from term2_acp.providers.servers.cache import ModelsCache
 from term2_acp.providers.servers.facts import ServerFacts
 from term2_acp.providers.servers.known import Known
@@ -23,18 +22,6 @@ _log = logging.getLogger(__name__)
 
 # Seconds that a server has to describe its model. A person is waiting for the first answer.
 ASK_S = 1.0
-
-
-def is_described(provider: Known, model: str) -> bool:
-    """Whether the settings or the catalog describe the model, so that its server need not be asked."""
-    settings = _of_settings(provider, model)
-    by_hand = settings is not None and settings.context_tokens is not None
-    return by_hand or _of_catalog(provider, model) is not None
-
-
-def describe(provider: Known, model: str, told: ServerFacts | None = None) -> ModelInfo:
-    """What the settings, the server (``told``) and the catalog say, in this order."""
-    return overlay(base_info(provider.catalog, model), _of_settings(provider, model), told)
 
 
 class Described:
@@ -86,11 +73,3 @@ class Described:
             return answer.named(model) or ServerModel(model)
         _log.info("%s", answer.error.message)
         return None if isinstance(answer.error, ConnectionFailed) else ServerModel(model)
-
-
-def _of_catalog(provider: Known, model: str) -> ModelInfo | None:
-    return catalog_info(provider.catalog, model) if provider.catalog is not None else None
-
-
-def _of_settings(provider: Known, model: str) -> ModelSettings | None:
-    return provider.settings.catalog.get(model) if provider.settings is not None else None

@@ -68,7 +68,7 @@ def unknown(
     provider is named apart from the model.
     """
     names = [each if bare else f"{known.name}/{each}" for known, listed in providers for each in listed.ids]
-    near = list(_near(model, names))
+    near = list(near_to(model, names))
     names = list(dict.fromkeys((*near, *names)))
     unlisted = [
         f"{known.name}/MODEL"
@@ -87,7 +87,8 @@ def _listed(names: Sequence[str], more: Sequence[str] = ()) -> str:
     return ", ".join([*names[:MOST], *(["..."] if len(names) > MOST else []), *more[:MOST]])
 
 
-def _near(model: str, names: Sequence[str]) -> Iterator[str]:
+def near_to(model: str, names: Sequence[str]) -> Iterator[str]:
+    """The names that may have been meant, the nearest first; all that fit, where ``model`` is a pattern."""
     import difflib
     from fnmatch import fnmatchcase
 

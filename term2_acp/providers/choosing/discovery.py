@@ -16,7 +16,7 @@ Rules:
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from attrs import frozen
 
@@ -39,6 +39,13 @@ SERVERS_S = 3.0
 
 OpenModel = Callable[[Known, str], ModelSource]
 """Makes the source of a provider's model, once it is found."""
+
+Heard = Callable[[Iterable[Known], Answers], None]
+"""Told which servers were asked, and what they said."""
+
+
+def _heard_by_nobody(servers: Iterable[Known], answers: Answers) -> None:
+    del servers, answers
 
 
 @frozen
@@ -63,16 +70,25 @@ def taken(wanted: Undecided, answers: Answers) -> Taken | None:
 
 
 class Discovered(Later):
-    """Looks for a model with the first prompt (``ModelSource``)."""
+    """Looks for a model with the first prompt (``ModelSource``). ``heard`` is told what the servers said."""
 
-    def __init__(self, wanted: Undecided, open_model: OpenModel, seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        wanted: Undecided,
+        open_model: OpenModel,
+        seconds: float | None = None,
+        *,
+        heard: Heard = _heard_by_nobody,
+    ) -> None:
         super().__init__(self._find)
         self._wanted = wanted
         self._open = open_model
+        self._heard = heard
         self._seconds = seconds or (PORTS_S if wanted.any_model else SERVERS_S)
 
     async def _find(self) -> ModelSource:
         answers = await ask_all(self._wanted.servers, self._seconds, enough=self._decides)
+        self._heard(self._wanted.servers, answers)
         found = taken(self._wanted, answers)
         if found is not None and len(found.models) > 1:
             raise NotUsable(several_sentence(found))

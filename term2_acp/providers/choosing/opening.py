@@ -6,41 +6,69 @@ session hands its text on; nobody waits for those.
 """
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from term2_acp.domain.effort import Effort
 from term2_acp.providers.choosing.choice import Choice, Decided, Nothing, Resolved
-from term2_acp.providers.choosing.source import Fixed, Later
+from term2_acp.providers.choosing.source import Fixed, Later, nothing_to_learn
 from term2_acp.providers.errors import NotUsable
 from term2_acp.providers.servers.known import Known
 
 if TYPE_CHECKING:  # see the module
     from term2_acp.providers.base import ModelSource, Provider
+    from term2_acp.providers.servers.asking import Answers
     from term2_acp.providers.servers.cache import ModelsCache
+    from term2_acp.providers.servers.listing import Listing
+
+
+class _Opened(NamedTuple):
+    """A provider that was made, and what finds out about its models."""
+
+    provider: "Provider"
+    learn: Callable[[str], Awaitable[None]] = nothing_to_learn
 
 
 def open_source(resolved: Resolved, *, idle_s: float, state: str | None) -> "ModelSource":
-    """The source of the models of this process.
+    """The source of the model of this process, where no other is ever asked; see ``Opener``."""
+    return Opener(resolved, idle_s=idle_s, state=state).own()
+
+
+class Opener:
+    """Makes sources and providers, all of one process. A provider is made once, whoever asks for it.
 
     ``idle_s`` is the longest silence of a stream, in seconds. What servers say of their models is kept in the
-    directory ``state``; None: nowhere.
+    directory ``state``; None: nowhere. ``taken`` is the process's own model, None while it is not found.
+    ``heard`` is what servers said of their models when it was looked for, another value each time.
     """
-    choice = resolved.choice
-    opener = _Opener(resolved.effort, idle_s, state)
-    if isinstance(choice, Decided) and choice.provider.type == "scripted":
-        return opener.source(choice)
-    return Later(functools.partial(opener.make, choice))
 
-
-class _Opener:
-    """Makes sources and providers, all of one process."""
-
-    def __init__(self, effort: Effort, idle_s: float, state: str | None) -> None:
-        self._effort = effort
+    def __init__(self, resolved: Resolved, *, idle_s: float, state: str | None) -> None:
+        self.choice = resolved.choice
+        self.effort = resolved.effort
+        self.state = state
+        self.taken = resolved.choice if isinstance(resolved.choice, Decided) else None
+        self.heard: Mapping[str, tuple[Known, Listing]] = {}
         self._idle_s = idle_s
-        self._state = state
+        self._opened: dict[tuple[str, str], _Opened] = {}
+
+    def own(self) -> "ModelSource":
+        """The source of the process's own model."""
+        if isinstance(self.choice, Decided) and self.choice.provider.type == "scripted":
+            return self.source(self.choice)
+        return Later(functools.partial(self.make, self.choice))
+
+    def rest_nowait(self) -> None:
+        """As ``Provider.rest_nowait``, for every provider that was made."""
+        for opened in self._opened.values():
+            opened.provider.rest_nowait()
+
+    async def aclose(self) -> None:
+        """As ``Provider.aclose``, for every provider that was made, side by side."""
+        async with trio.open_nursery() as nursery:
+            for opened in self._opened.values():
+                nursery.start_soon(opened.provider.aclose)
 
     async def make(self, choice: Choice) -> "ModelSource":
         """``source``, for whoever waits for it."""
@@ -57,7 +85,7 @@ class _Opener:
             case undecided:
                 from term2_acp.providers.choosing.discovery import Discovered
 
-                return Discovered(undecided, self.found)
+                return Discovered(undecided, self.found, heard=self._hear)
 
     def found(self, provider: Known, model: str) -> "ModelSource":
         """The source of a model that was found only now.
@@ -65,21 +93,37 @@ class _Opener:
         Raises:
             NotUsable: it does not take the effort that is set.
         """
-        if provider.is_server and self._effort is not Effort.DEFAULT:
-            from term2_acp.providers.catalog.describing import describe
+        if provider.is_server and self.effort is not Effort.DEFAULT:
             from term2_acp.providers.catalog.efforts import refuse_effort
+            from term2_acp.providers.catalog.stated import describe
 
-            refused = refuse_effort(self._effort, describe(provider, model), model)
+            refused = refuse_effort(self.effort, describe(provider, model), model)
             if refused is not None:
                 raise NotUsable(f"The model {refused}.")
+        self.taken = Decided(provider, model)
         return self.model(provider, model)
 
-    def model(self, provider: Known, model: str) -> "ModelSource":
-        """The source of one model."""
+    def _hear(self, servers: "Iterable[Known]", answers: "Answers") -> None:
+        from term2_acp.providers.servers.listing import Listing
+
+        told = ((server, answers[server.name]) for server in servers)
+        listed = {server.name: (server, answer) for server, answer in told if isinstance(answer, Listing)}
+        self.heard = {**self.heard, **listed}
+
+    def model(self, provider: Known, model: str, effort: Effort | None = None) -> "ModelSource":
+        """The source of one model, which is asked with ``effort``; None: with the process's."""
+        effort = self.effort if effort is None else effort
         if provider.problem is not None:
             return self._unusable(provider.name, provider.problem, model)
+        key = provider.name, provider.base_url
+        if key not in self._opened:
+            self._opened[key] = self._open(provider)
+        opened = self._opened[key]
+        return Fixed(opened.provider, model, effort, learn=opened.learn)
+
+    def _open(self, provider: Known) -> "_Opened":
         if not provider.is_server:
-            return Fixed(self._other(provider), model, self._effort)
+            return _Opened(self._other(provider))
         from term2_acp.providers.catalog.describing import Described
         from term2_acp.providers.http_provider import HttpProvider
         from term2_acp.providers.servers.wires import wire_of
@@ -94,7 +138,7 @@ class _Opener:
             key_source=provider.key_source,
             describe=described.info,
         )
-        return Fixed(opened, model, self._effort, learn=described.learn)
+        return _Opened(opened, described.learn)
 
     def _other(self, provider: Known) -> "Provider":
         settings = provider.settings
@@ -120,9 +164,9 @@ class _Opener:
     def _unusable(self, name: str, message: str, model: str) -> "ModelSource":
         from term2_acp.providers.unusable import Unusable
 
-        return Fixed(Unusable(name, message), model, self._effort)
+        return Fixed(Unusable(name, message), model, self.effort)
 
     def _cache(self) -> "ModelsCache | None":
         from term2_acp.providers.servers.cache import ModelsCache
 
-        return ModelsCache(self._state) if self._state is not None else None
+        return ModelsCache(self.state) if self.state is not None else None

@@ -94,8 +94,8 @@ def _refused_effort(effort: Effort, choice: Choice) -> str | None:
     if effort is Effort.DEFAULT or not isinstance(choice, Decided) or not choice.provider.is_server:
         return None
     # The catalog, where an effort is set.
-    from term2_acp.providers.catalog.describing import describe
     from term2_acp.providers.catalog.efforts import refuse_effort
+    from term2_acp.providers.catalog.stated import describe
 
     return refuse_effort(effort, describe(choice.provider, choice.model), choice.model)
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:  # ``Later`` is made with a session, and these are imported wi
     from term2_acp.providers.base import ModelChoice, ModelSource, Provider
 
 
-async def _nothing(model: str) -> None:
+async def nothing_to_learn(model: str) -> None:
+    """The ``learn`` of a model of which everything is known."""
     del model
     await trio.lowlevel.checkpoint()
 
@@ -29,7 +30,7 @@ class Fixed:
         model: str,
         effort: Effort = Effort.DEFAULT,
         *,
-        learn: Callable[[str], Awaitable[None]] = _nothing,
+        learn: Callable[[str], Awaitable[None]] = nothing_to_learn,
     ) -> None:
         from term2_acp.providers.base import ModelChoice  # see above
 
