@@ -53,4 +53,4 @@ build: setup  ## build the wheel and the sdist into dist/
 	$(RUN) -m build --no-isolation --outdir dist .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/clients/node_modules
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/clients/node_modules tests/clients/acpx/node_modules tests/clients/.venv

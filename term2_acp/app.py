@@ -30,9 +30,7 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import define, field, frozen
 
-from term2_acp.acp.v2.capabilities import PROFILES
-from term2_acp.acp.v2.client import V2Client
-from term2_acp.acp.v2.door import Door
+from term2_acp.acp.door import Door
 from term2_acp.config import Config, config_path, home_directory, state_directory
 from term2_acp.transport.claim import Claimed
 from term2_acp.transport.peer import Peer
@@ -133,13 +131,15 @@ class Core:
     async def close_provider(self) -> None:
         """Close the provider's connections and end its children."""
         if self._parts is not None:
-            await self._parts.mind.source.aclose()
+            await self._parts.mind.aclose()
 
 
 def build_parts(start: Start) -> "SessionParts":
     """The rooms below a session, as the product has them. Nothing is opened yet."""
     from term2_acp.agent.mind import Mind
-    from term2_acp.providers.choosing.opening import open_source
+    from term2_acp.providers.choosing.offering import Offers
+    from term2_acp.providers.choosing.opening import Opener
+    from term2_acp.providers.servers.known import known_providers
     from term2_acp.redact import Redactor
     from term2_acp.session.parts import SessionParts
     from term2_acp.store import Store, ThreadRunner
@@ -149,12 +149,15 @@ def build_parts(start: Start) -> "SessionParts":
     settings = config_path(start.environ)
     home = home_directory(start.environ)
     redactor = Redactor(resolved.secrets)
+    opener = Opener(resolved, idle_s=start.config.limits.idle_s, state=state)
+    own = opener.own()
     return SessionParts(
         store=Store(state, ThreadRunner()),
         mind=Mind(
-            source=open_source(resolved, idle_s=start.config.limits.idle_s, state=state),
+            source=own,
             model_calls=start.config.limits.model_calls,
             redactor=redactor,
+            offers=Offers(opener, own, functools.partial(known_providers, start.config, start.environ)),
         ),
         redactor=redactor,
         home=os.path.realpath(home) if home else None,
@@ -206,9 +209,9 @@ async def _serve(start: Start) -> int:
             writer.on_broken = ending.set
             await root.start(writer.run)
             core = Core(lambda: build_parts(start), root)
-            door = Door(core, PROFILES[start.config.acp.profile])
+            door = Door(core, start.config.acp.profile)
             connection = Connection(Peer(open_input(start.claimed.input), writer, door))
-            door.client = V2Client(connection.peer)
+            door.peer = connection.peer
             root.start_soon(connection.run)
             root.start_soon(_when, connection.peer.ended, ending)
             await ending.wait()

@@ -7,6 +7,8 @@ there is one table of codes, and that the documents tell what the code does.
 
 import ast
 import configparser
+import importlib
+import itertools
 import os
 import re
 import subprocess
@@ -282,20 +284,41 @@ def test_importing_runs_nothing(tmp_path):
 # -- the documents ---------------------------------------------------------------------------------
 
 
-def test_the_methods_handled_are_the_methods_documented():
-    """docs/PROTOCOL.md has one table headed ``method | kind``, a method a row."""
-    from term2_acp.acp.v2.handlers import METHODS, NOTIFICATIONS
-
-    lines = (ROOT / "docs" / "PROTOCOL.md").read_text().splitlines()
+def documented_methods(page):
+    """The page has one table headed ``method | kind``, a method a row: the name, the kind and the words."""
+    lines = (ROOT / "docs" / page).read_text().splitlines()
     heads = [number for number, line in enumerate(lines) if re.match(r"\| *method *\| *kind *\|", line)]
     assert len(heads) == 1
-    documented = []
-    for line in lines[heads[0] + 2 :]:
-        if not line.startswith("|"):
-            break
-        _, method, kind, *_ = (cell.strip(" `") for cell in line.split("|"))
-        documented.append((method, kind))
-    handled = [(method, "request") for method in METHODS] + [(name, "notification") for name in NOTIFICATIONS]
-    # The one notification that is JSON-RPC's own and not a door's: the peer serves it.
-    handled.append(("$/cancel_request", "notification"))
-    assert Counter(documented) == Counter(handled)
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[heads[0] + 2 :])
+    return [tuple(cell.strip(" `") for cell in row.split("|")[1:4]) for row in rows]
+
+
+@pytest.mark.parametrize(("page", "version"), [("PROTOCOL.md", "v2"), ("PROTOCOL_V1.md", "v1")])
+def test_the_methods_handled_are_the_methods_documented(page, version):
+    door = importlib.import_module(f"term2_acp.acp.{version}.handlers")
+    handled = [(method, "request") for method in door.METHODS]
+    handled += [(name, "notification") for name in door.NOTIFICATIONS]
+    # What is served before there is a version, and the one notification that is JSON-RPC's own.
+    handled += [("initialize", "request"), ("$/cancel_request", "notification")]
+    assert Counter((method, kind) for method, kind, _words in documented_methods(page)) == Counter(handled)
+
+
+@pytest.mark.parametrize("page", ["PROTOCOL.md", "PROTOCOL_V1.md"])
+def test_the_commands_and_modes_there_are_are_documented(page):
+    from term2_acp.domain.options import Mode, OptionId
+    from term2_acp.session.commands import COMMANDS
+
+    text = (ROOT / "docs" / page).read_text()
+    documented = re.findall(r"^\| `/(\w+)[ `]", text, re.MULTILINE)
+    assert documented == [command.name for command in COMMANDS]
+    assert [word for word in (*Mode, *OptionId) if f"`{word}`" not in text] == []
+
+
+def test_the_methods_of_the_full_profile_are_documented_as_such():
+    from term2_acp.acp.v2.capabilities import BASELINE, FULL
+    from term2_acp.acp.v2.handlers import served
+
+    said = {
+        method for method, _, words in documented_methods("PROTOCOL.md") if words.startswith("Profile `full`")
+    }
+    assert said == served(FULL).keys() - served(BASELINE).keys()

@@ -1,7 +1,6 @@
 """Which version of ACP a connection speaks.
 
-The client names the newest version it knows. We answer the newest that we both know; a client that knows
-only older ones than we do is answered with our own, and leaves if it cannot speak it. Version 0 never
+The client names the newest version it knows. We answer the newest that we both know. Version 0 never
 existed and is refused with the error that ACP v2 has for that. No refusal ends the connection: the
 client may ask again.
 
@@ -16,10 +15,10 @@ from typing import Annotated
 import msgspec
 
 from term2_acp.acp.params import decode_at
-from term2_acp.acp.v2 import capabilities as v2
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 
-SUPPORTED = (v2.PROTOCOL_VERSION,)
+SUPPORTED = (1, 2)
+"""The versions that there is a door for."""
 
 _MAX_VERSION = 65535
 
@@ -42,4 +41,4 @@ def negotiate(params: msgspec.Raw) -> int:
             f"Protocol version {requested} is not supported",
             {"requested": requested, "supported": list(SUPPORTED)},
         )
-    return max((version for version in SUPPORTED if version <= requested), default=max(SUPPORTED))
+    return max(version for version in SUPPORTED if version <= requested)

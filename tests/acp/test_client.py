@@ -13,6 +13,7 @@ from attrs import evolve
 
 from term2_acp.acp.answers import answer_from_wire
 from term2_acp.acp.fit import MAX_FRAME_BYTES
+from term2_acp.acp.v2.capabilities import FULL
 from term2_acp.acp.v2.client import V2Client, ask_to_wire
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, Text
@@ -28,6 +29,7 @@ from term2_acp.domain.permission import (
 )
 from term2_acp.domain.toolcall import Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.permission.broker import MAX_DESCRIPTION_BYTES, MAX_NAME_BYTES
+from term2_acp.session.commands import COMMANDS
 from term2_acp.transport.peer import ErrorReply, Gone, MalformedReply, Result
 from tests.kit.schema import Gate
 
@@ -120,15 +122,36 @@ def test_events_become_frames_in_order_each_with_its_session():
     ]
 
 
-def test_more_sessions_than_are_remembered_lose_nothing():
+def test_nothing_is_kept_of_a_session_that_has_left():
     peer = Peer()
     client = V2Client(peer)
-    for number in range(2100):
-        client.show(SessionId(f"s{number}"), [ev.UsageUpdate(number, 1)])
-    client.show(SessionId("s0"), [ev.UsageUpdate(0, 1)])
+    chunk = ev.AgentMessageChunk(MessageId("m"), "a")
+    client.left(SessionId("s1"))  # nothing was shown of it
+    for _ in range(2):
+        client.show(SessionId("s1"), [chunk])
+        client.show(SessionId("s2"), [chunk])
+        client.left(SessionId("s1"))
+    assert list(client._projections) == ["s2"]
     params = [json.loads(frame)["params"] for frame in peer.frames]
-    assert [p["sessionId"] for p in params] == [f"s{number}" for number in range(2100)] + ["s0"]
-    assert len(client._projections) <= 1024
+    assert [p["sessionId"] for p in params] == ["s1", "s2"] * 2
+
+
+def test_clients_of_v2_offer_no_files():
+    assert V2Client(Peer()).files(SessionId("s1")) is None
+
+
+def test_commands_are_one_update_of_the_session():
+    peer = Peer()
+    client = V2Client(peer, FULL)
+    client.show_commands(SessionId("s1"))
+    (frame,) = peer.frames
+    Gate.if_available().received(frame)
+    params = json.loads(frame)["params"]
+    assert params["sessionId"] == "s1"
+    assert params["update"]["sessionUpdate"] == "available_commands_update"
+    assert [command["name"] for command in params["update"]["availableCommands"]] == [
+        command.name for command in COMMANDS
+    ]
 
 
 async def test_ready_is_the_peer_s():

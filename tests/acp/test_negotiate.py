@@ -17,24 +17,33 @@ def raw(text):
         '{"protocolVersion":2,"info":{"name":"e","version":"1"},"capabilities":{}}',
         '{"protocolVersion":3}',
         '{"protocolVersion":65535}',
-        # A client that knows v1 only is answered with our own version, and may leave.
-        '{"protocolVersion":1,"clientInfo":{"name":"e"},"clientCapabilities":{"terminal":true}}',
-        '{"protocolVersion":1,"info":{"name":"e","version":"1"},"capabilities":{}}',
         # Nothing else in the params matters.
         '{"protocolVersion":2,"info":null,"capabilities":null}',
         '{"protocolVersion":2,"info":7,"capabilities":[1],"_meta":{"x":1},"future":true}',
         '{"capabilities":{"fs":{"readTextFile":true},"terminal":false},"protocolVersion":2}',
     ],
 )
-def test_versions_that_are_spoken(params):
+def test_the_newest_version_is_spoken_with_whoever_knows_it(params):
     assert negotiate(raw(params)) == 2
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        '{"protocolVersion":1,"clientInfo":{"name":"e"},"clientCapabilities":{"terminal":true}}',
+        '{"protocolVersion":1,"info":{"name":"e","version":"1"},"capabilities":{}}',
+        '{"protocolVersion":1}',
+    ],
+)
+def test_a_client_that_knows_the_first_version_only_is_spoken_to_in_it(params):
+    assert negotiate(raw(params)) == 1
 
 
 def test_version_nought_is_refused_with_what_is_supported():
     with pytest.raises(RpcError) as caught:
         negotiate(raw('{"protocolVersion":0}'))
     assert caught.value.code == ErrorCode.UNSUPPORTED_PROTOCOL_VERSION == -32022
-    assert caught.value.data == {"requested": 0, "supported": [2]}
+    assert caught.value.data == {"requested": 0, "supported": [1, 2]}
     assert caught.value.message == "Protocol version 0 is not supported"
 
 

@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from term2_acp.acp.fit import MAX_FRAME_BYTES, whole_characters
+from term2_acp.acp.v2.capabilities import BASELINE, FULL
 from term2_acp.acp.v2.project import Projection
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, ResourceLink, Terminal, Text
-from term2_acp.domain.ids import MessageId, PlanId, SessionId, TerminalId, ToolCallId
+from term2_acp.domain.ids import CompactionId, MessageId, PlanId, SessionId, TerminalId, ToolCallId
+from term2_acp.domain.options import OptionChoice, OptionId, SessionOption
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
 from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
@@ -51,11 +53,11 @@ def text(words):
     return {"type": "text", "text": words}
 
 
-def updates(event, *, bound=MAX_FRAME_BYTES, projection=None):
+def updates(event, *, bound=MAX_FRAME_BYTES, projection=None, advertised=BASELINE):
     """The updates that an event becomes. Each frame is one line within the bound, valid in every schema."""
     gate = Gate.if_available()
     found = []
-    for frame in (projection or Projection(SessionId("sess_1"), bound)).to_wire(event):
+    for frame in (projection or Projection(SessionId("sess_1"), bound, advertised)).to_wire(event):
         assert b"\n" not in frame
         assert len(frame) + 1 <= bound
         gate.received(frame)
@@ -295,12 +297,65 @@ SHOWN = [
         ev.SessionInfoUpdate("T", "2026-11-02T00:00:00.000Z"),
         {"sessionUpdate": "session_info_update", "title": "T", "updatedAt": "2026-11-02T00:00:00.000Z"},
     ),
+    (
+        ev.Notice(MSG, ev.Severity.WARNING, "The server is busy."),
+        {
+            "sessionUpdate": "agent_message",
+            "messageId": "msg_1",
+            "content": [text("The server is busy.")],
+            "_meta": {"term2": {"notice": "warning"}},
+        },
+    ),
+]
+
+COMPACTION = CompactionId("comp_1")
+MODES = SessionOption(
+    OptionId.MODE,
+    "Mode",
+    "mode",
+    "ask",
+    (OptionChoice("standard", "Standard"), OptionChoice("ask", "Ask", "Asks before each edit.")),
+    "How freely it acts.",
+)
+MODES_WIRE = {
+    "configId": "mode",
+    "name": "Mode",
+    "description": "How freely it acts.",
+    "category": "mode",
+    "type": "select",
+    "currentValue": "ask",
+    "options": [
+        {"value": "standard", "name": "Standard"},
+        {"value": "ask", "name": "Ask", "description": "Asks before each edit."},
+    ],
+}
+
+# What is shown under the profile that advertises it, and nowhere else.
+ADVERTISED = [
+    (
+        ev.OptionsUpdate((MODES,)),
+        {"sessionUpdate": "config_option_update", "configOptions": [MODES_WIRE]},
+    ),
+    *(
+        (
+            ev.CompactionUpdate(COMPACTION, status, summary, error),
+            {"sessionUpdate": "compaction_update", "compactionId": "comp_1", **members},
+        )
+        for status, summary, error, members in [
+            (ev.CompactionStatus.IN_PROGRESS, None, None, {"status": "in_progress"}),
+            (ev.CompactionStatus.CANCELLED, None, None, {"status": "cancelled"}),
+            (ev.CompactionStatus.FAILED, None, "No.", {"status": "failed", "error": "No."}),
+            (ev.CompactionStatus.COMPLETED, "S", None, {"status": "completed", "summary": [text("S")]}),
+            (ev.CompactionStatus.COMPLETED, "", None, {"status": "completed", "summary": []}),
+        ]
+    ),
 ]
 KEPT = [
     ev.ToolCallPrepared(CALL, "shell", "{}", "c1", "00"),
     ev.ToolCallDispatched(CALL),
     ev.ToolCallSettled(CALL, Effect.COMMITTED, "done"),
     ev.ReplyEnded("p", "m"),
+    ev.OptionChosen(OptionId.MODE, "ask"),
 ]
 
 
@@ -314,8 +369,29 @@ def test_what_is_only_kept_is_not_shown(event):
     assert updates(event) == []
 
 
+@pytest.mark.parametrize(("event", "update"), ADVERTISED, ids=lambda value: type(value).__name__)
+def test_what_is_advertised_is_shown_and_otherwise_is_not(event, update):
+    assert updates(event, advertised=FULL) == [update]
+    assert updates(event) == []
+
+
+@pytest.mark.parametrize(("event", "update"), SHOWN, ids=lambda value: type(value).__name__)
+def test_what_everybody_is_shown_is_the_same_under_the_full_profile(event, update):
+    if event == ev.Idle():
+        commands, state = updates(event, advertised=FULL)  # the state of a session that was opened again
+        assert commands["sessionUpdate"] == "available_commands_update"
+        assert state == update
+    else:
+        assert updates(event, advertised=FULL) == [update]
+
+
+@pytest.mark.parametrize("event", KEPT, ids=lambda value: type(value).__name__)
+def test_what_is_only_kept_is_not_shown_under_the_full_profile_either(event):
+    assert updates(event, advertised=FULL) == []
+
+
 def test_every_kind_of_event_is_in_these_tests():
-    tried = {type(event) for event, _update in SHOWN} | {type(event) for event in KEPT}
+    tried = {type(event) for event, _update in SHOWN + ADVERTISED} | {type(event) for event in KEPT}
     assert tried == set(typing.get_args(ev.Event))
     assert {type(event) for event in KEPT} == ev.KEPT_ONLY
 
@@ -533,7 +609,49 @@ def test_no_update_of_a_tool_call_is_ever_too_long(title, raw, said, places):
 def test_labels_are_shortened_to_fit(words, entries):
     updates(ev.Idle(StopReason.ERROR, Failure("x", words)), bound=SMALL)
     updates(ev.SessionInfoUpdate(words, "2026-11-02T00:00:00.000Z"), bound=SMALL)
+    updates(ev.Notice(MSG, ev.Severity.INFO, words), bound=SMALL)
     plan = (PlanEntry(words, PlanPriority.LOW, PlanStatus.PENDING),) * entries
     (update,) = updates(ev.PlanUpdate(PlanId("p"), plan), bound=SMALL)
     shown = update["plan"]["entries"]
     assert len(shown) == entries or shown[-1]["content"] == f"… ({entries} entries in all)"
+
+
+@steady
+@given(LONG)
+def test_a_long_summary_comes_in_chunks_before_the_end_of_its_compaction(words):
+    whole = whole_characters(words)
+    event = ev.CompactionUpdate(COMPACTION, ev.CompactionStatus.COMPLETED, words)
+    first, *chunks = updates(event, bound=SMALL, advertised=FULL)
+    if not chunks:
+        assert "".join(block["text"] for block in first["summary"]) == whole
+        return
+    last = chunks.pop()
+    assert (first["status"], last["status"]) == ("in_progress", "completed")
+    assert first.keys() == last.keys() == {"sessionUpdate", "compactionId", "status"}
+    assert {chunk["sessionUpdate"] for chunk in chunks} == {"compaction_summary_chunk"}
+    assert "".join(chunk["content"]["text"] for chunk in chunks) == whole
+
+
+@steady
+@given(LONG)
+def test_why_a_compaction_failed_is_shortened_to_fit(words):
+    event = ev.CompactionUpdate(COMPACTION, ev.CompactionStatus.FAILED, None, words)
+    (update,) = updates(event, bound=SMALL, advertised=FULL)
+    assert update["status"] == "failed"
+
+
+@steady
+@given(st.text('a"é\x01', max_size=900), st.integers(1, 40), st.data())
+def test_options_that_do_not_fit_keep_their_current_value(words, count, data):
+    current = data.draw(st.integers(0, count - 1))
+    choices = tuple(OptionChoice(f"m{number}", words, words) for number in range(count))
+    models = SessionOption(OptionId.MODEL, words, "model", f"m{current}", choices, words)
+    (update,) = updates(ev.OptionsUpdate((MODES, models)), bound=SMALL * 4, advertised=FULL)
+    modes, shown = update["configOptions"]
+    assert modes == MODES_WIRE
+    values = [choice["value"] for choice in shown["options"]]
+    assert f"m{current}" in values
+    others = [value for value in values if value != f"m{current}"]
+    assert others == [f"m{number}" for number in range(count) if number != current][: len(others)]
+    assert values == sorted(values, key=lambda value: int(value[1:]))
+    assert shown["currentValue"] == f"m{current}"

@@ -33,6 +33,18 @@ def refused(type_, params):
     return caught.value.message.removeprefix("Invalid params: ")
 
 
+NO_LIST = '$.type: must be "id": every option here has a list of values'
+
+
+def setting(**members):
+    return {"sessionId": "s", "configId": "mode", **members}
+
+
+def test_an_option_is_set_by_its_id_and_the_id_of_a_value():
+    params = wire.decode(wire.SetConfigOption, raw(setting(type="id", value="ask", future=1)))
+    assert (params.session_id, params.config_id, params.value) == ("s", "mode", "ask")
+
+
 def test_a_new_session_needs_an_absolute_cwd_and_nothing_else():
     params = wire.decode(wire.NewSession, raw({"cwd": "/w", "_meta": {"cwd": 1}, "future": [1]}))
     assert params.cwd == "/w"
@@ -56,8 +68,8 @@ def test_a_resume_replays_from_the_start_or_not_at_all(replay_from, replay):
     assert (params.session_id, params.cwd) == ("s", "/w")
 
 
-@pytest.mark.parametrize("type_", [wire.CancelSession, wire.CloseSession])
-def test_cancel_and_close_need_the_session_alone(type_):
+@pytest.mark.parametrize("type_", [wire.CancelSession, wire.CloseSession, wire.DeleteSession])
+def test_cancel_close_and_delete_need_the_session_alone(type_):
     assert wire.decode(type_, raw({"sessionId": "s", "_meta": None})).session_id == "s"
     assert refused(type_, {}) == "$.sessionId: required, but missing"
 
@@ -125,6 +137,18 @@ def test_cancel_and_close_need_the_session_alone(type_):
         (wire.PromptSession, {"sessionId": "s", "prompt": None}, "$.prompt: expected array, got null"),
         (wire.PromptSession, {"prompt": []}, "$.sessionId: required, but missing"),
         (wire.CloseSession, {"sessionId": None}, "$.sessionId: expected str, got null"),
+        (wire.SetConfigOption, {"configId": "mode"}, "$.sessionId: required, but missing"),
+        (wire.SetConfigOption, {"sessionId": "s", "configId": "mode"}, "$.type: required, but missing"),
+        (
+            wire.SetConfigOption,
+            {"sessionId": "s", "configId": "mode", "type": "id"},
+            "$.value: required, but missing",
+        ),
+        (wire.SetConfigOption, setting(type="id", value=7), "$.value: expected str"),
+        (wire.SetConfigOption, setting(type="id", value=None), "$.value: expected str"),
+        (wire.SetConfigOption, setting(type="boolean", value=True), NO_LIST),
+        (wire.SetConfigOption, setting(type="_x", value="ask"), NO_LIST),
+        (wire.SetConfigOption, setting(type=None, value="ask"), "$.type: expected str, got null"),
     ],
 )
 def test_bad_params_are_named_by_their_path(type_, params, message):
@@ -231,7 +255,7 @@ def as_sent(value):
 
 @pytest.mark.parametrize(
     ("profile", "capabilities"),
-    [("baseline", {"session": {}}), ("full", {"session": {"prompt": {"image": {}}}})],
+    [("baseline", {"session": {}}), ("full", {"session": {"prompt": {"image": {}}, "delete": {}}})],
 )
 def test_the_answer_to_initialize_advertises_what_the_profile_has_and_nothing_else(profile, capabilities):
     assert as_sent(wire.initialize_result(PROFILES[profile])) == {

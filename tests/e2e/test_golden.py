@@ -1,4 +1,4 @@
-"""One whole conversation, frame for frame, against the one that is kept in ``tests/golden``.
+"""One whole conversation at each door, frame for frame, against those that are kept in ``tests/golden``.
 
 Other tests say what must hold; this one shows when anything at all changed on the wire, so that a change
 is made on purpose and is seen in review. What differs from run to run is made equal first: ids are
@@ -15,12 +15,13 @@ from pathlib import Path
 
 from term2_acp import __version__
 from tests.kit.daemon import Daemon, running
+from tests.kit.editor_v1 import EditorV1, choosing
 from tests.kit.home import Home
 from tests.kit.play import conformance
 
-KEPT = Path(__file__).parent.parent / "golden" / "conversation.jsonl"
+GOLDEN = Path(__file__).parent.parent / "golden"
 
-IDS = re.compile(r"\b(sess|msg|call|plan|term)_[0-9a-f]{8,}\b")
+IDS = re.compile(r"\b(sess|msg|call|plan|term|comp)_[0-9a-f]{8,}\b")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
@@ -57,6 +58,22 @@ def joined(frames):
     return out
 
 
+def gathered(frames):
+    """The frames, with adjacent updates of one call as one: what is told together depends on the clock."""
+    out = []
+    for frame in frames:
+        update = frame.get("params", {}).get("update", {})
+        last = out[-1].get("params", {}).get("update", {}) if out else {}
+        if update.get("sessionUpdate") == "tool_call_update" and (
+            last.get("sessionUpdate"),
+            last.get("toolCallId"),
+        ) == ("tool_call_update", update["toolCallId"]):
+            last.update(update)
+        else:
+            out.append(json.loads(json.dumps(frame)))
+    return out
+
+
 async def converse(daemon: Daemon, home: Home) -> str:
     await daemon.initialize()
     session = await daemon.new_session(home.workspace)
@@ -74,6 +91,35 @@ async def converse(daemon: Daemon, home: Home) -> str:
     return session
 
 
+async def converse_v1(daemon: Daemon, home: Home) -> str:
+    editor = EditorV1(daemon)
+    await editor.initialize({"session": {"compaction": {}}})
+    session = await editor.new_session(home.workspace)
+    daemon.on_ask = choosing("allow_once")
+    for prompt in ("hi", "ask", "edit", "plan"):
+        await editor.prompt(session, prompt)
+    daemon.on_ask = choosing("reject_once")
+    await editor.prompt(session, "ask")
+    turn = await editor.begin(session, "wait")
+    await turn.seen("agent_message_chunk")
+    await editor.cancel(session)
+    await turn.ended()
+    for mode in ("plan", "standard"):
+        await editor.set_mode(session, mode)
+    for command in ("/help", "/usage", "/permissions"):
+        await editor.prompt(session, command)
+    await daemon.request("session/list", {"cwd": str(home.workspace)})
+    await daemon.request("session/close", {"sessionId": session})
+    return session
+
+
+def hold(name: str, lines: list[str]) -> None:
+    kept = GOLDEN / name
+    if os.environ.get("TERM2_RENEW_GOLDEN"):
+        kept.write_text("".join(line + "\n" for line in lines))
+    assert lines == kept.read_text().splitlines()
+
+
 async def test_the_conversation_on_the_wire_is_the_one_that_is_kept(tmp_path):
     home = Home.make(tmp_path)
     home.play(conformance(home))
@@ -83,7 +129,17 @@ async def test_the_conversation_on_the_wire_is_the_one_that_is_kept(tmp_path):
         await again.initialize()
         params = {"sessionId": session, "cwd": str(home.workspace), "replayFrom": {"type": "start"}}
         await again.request("session/resume", params)
-    lines = normal([*daemon.frames, *again.frames], home)
-    if os.environ.get("TERM2_RENEW_GOLDEN"):
-        KEPT.write_text("".join(line + "\n" for line in lines))
-    assert lines == KEPT.read_text().splitlines()
+    hold("conversation.jsonl", normal([*daemon.frames, *again.frames], home))
+
+
+async def test_the_conversation_of_the_first_version_is_the_one_that_is_kept(tmp_path):
+    home = Home.make(tmp_path)
+    home.play(conformance(home))
+    async with running(home) as daemon:
+        session = await converse_v1(daemon, home)
+    async with running(home) as again:
+        editor = EditorV1(again)
+        await editor.initialize()
+        await editor.load(session, home.workspace)
+        await again.request("session/delete", {"sessionId": session})
+    hold("conversation-v1.jsonl", normal(gathered([*daemon.frames, *again.frames]), home))

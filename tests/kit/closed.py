@@ -7,12 +7,14 @@ no check at all (a misspelt status passes). ``close`` rewrites a schema for send
 - the open branch of a union or an enum takes words that start with ``_`` only;
 - objects take the members that are defined, and no others. ``also_known`` is a later schema whose members
   count as defined too, for an older one that a frame of ours has to satisfy at the same time;
-- paths are absolute, base64 is base64, and ids are not empty: the schemas say so in words.
+- paths are absolute, lines are counted from one, base64 is base64, and ids are not empty: the schemas say so
+  in words.
 
 Nothing else changes; whatever the published schema refuses, the closed one refuses.
 """
 
 import copy
+import re
 from typing import Any
 
 Schema = dict[str, Any]
@@ -21,6 +23,9 @@ _ABSOLUTE = "^/"
 _BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _EXTENSION = "^_"
 
+# How v1 words it; v2 has a definition for absolute paths.
+_SAYS_ABSOLUTE = re.compile(r"(?i)\babsolute (?:file )?path")
+
 _COMPOSED = ("anyOf", "oneOf", "allOf")
 _WORDS = {"title", "description"}  # a schema with nothing else in it accepts everything
 
@@ -28,6 +33,11 @@ _WORDS = {"title", "description"}  # a schema with nothing else in it accepts ev
 def close(schema: Schema, also_known: Schema | None = None) -> Schema:
     """The definitions of ``schema``, closed, as ``{name: definition}``."""
     return _Closer(schema["$defs"], also_known["$defs"] if also_known else {}).closed()
+
+
+def is_open(branch: Schema) -> bool:
+    """Whether this branch of a union stands for what is not defined yet."""
+    return branch.get("title") in {"other", "unknown"}
 
 
 class _Closer:
@@ -50,6 +60,14 @@ class _Closer:
             definition["pattern"] = _ABSOLUTE
         elif name.endswith("Id") and definition.get("type") == "string":
             definition["minLength"] = 1
+        for member in definition.get("properties", {}).values():
+            if not isinstance(member, dict):
+                continue  # of a later schema
+            words = member.get("description", "")
+            if "string" in member.get("type", ()) and _SAYS_ABSOLUTE.search(words):
+                member["pattern"] = _ABSOLUTE
+            elif member.get("minimum") == 0 and "1-based" in words:
+                member["minimum"] = 1
 
     def _walk(self, schema: Any) -> None:
         if isinstance(schema, list):
@@ -75,7 +93,7 @@ class _Closer:
     @staticmethod
     def _close_branch(branch: Schema, *, stands_beside_members: bool) -> None:
         """Leave words that start with an underscore as the only ones in the open branch of a union."""
-        if branch.get("title") not in {"other", "unknown"}:
+        if not is_open(branch):
             return
         if branch.get("type") == "string":
             branch["pattern"] = _EXTENSION

@@ -1,7 +1,8 @@
 """What a client has on its screen, folded from the updates it was sent.
 
 Live updates and a replay of the same session must fold to the same state: that is what "replay is
-faithful" means, whatever pieces the words came in.
+faithful" means, whatever pieces the words came in. What only says how things stand now (states, options,
+commands, notices) is not among it.
 """
 
 import base64
@@ -11,14 +12,17 @@ from typing import Any
 Json = dict[str, Any]
 
 _MESSAGES = {"user_message", "agent_message", "agent_thought"}
+_NOW = {"state_update", "config_option_update", "available_commands_update", "notice"}
 
 
 def fold(updates: Iterable[Json]) -> Json:
-    """The messages, tool calls and terminals in order of appearance, and the last plan, usage and title."""
+    """What was said and done, in order of appearance, and the last plan, usage and title."""
     things: dict[tuple[str, str], Json] = {}
     last: Json = {}
     for update in updates:
         kind = update["sessionUpdate"]
+        if update.get("_meta", {}).get("term2", {}).get("notice"):
+            continue  # a message in form only
         base = kind.removesuffix("_chunk")
         if base in _MESSAGES:
             message = things.setdefault((base, update["messageId"]), {"is": base, "text": ""})
@@ -43,10 +47,21 @@ def fold(updates: Iterable[Json]) -> Json:
             if "output" in given:
                 given["output"] = base64.b64decode(given["output"]["data"], validate=True)
             terminal.update(given)
+        elif kind in ("compaction_update", "compaction_summary_chunk"):
+            compaction = things.setdefault(
+                ("compaction", update["compactionId"]), {"is": "compaction", "summary": ""}
+            )
+            if kind == "compaction_summary_chunk":
+                compaction["summary"] += update["content"]["text"]
+                continue
+            given = {key: value for key, value in update.items() if key != "sessionUpdate"}
+            if "summary" in given:
+                given["summary"] = "".join(block["text"] for block in given["summary"])
+            compaction.update(given)
         elif kind == "usage_update":
             # A cost that is left out stays as it was; null takes it away (ACP v2: UsageUpdate).
             cost = update.get("cost", last.get(kind, {}).get("cost"))
             last[kind] = {**update, "cost": cost}
-        elif kind != "state_update":
+        elif kind not in _NOW:
             last[kind] = update
     return {"things": [{"id": key[1], **thing} for key, thing in things.items()], "last": last}

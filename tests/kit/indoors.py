@@ -16,9 +16,7 @@ import attrs
 import msgspec
 import trio
 
-from term2_acp.acp.v2.capabilities import PROFILES
-from term2_acp.acp.v2.client import V2Client
-from term2_acp.acp.v2.door import Door
+from term2_acp.acp.door import Door
 from term2_acp.agent.mind import Mind
 from term2_acp.agent.turn import tool_specs
 from term2_acp.app import Connection, Core, shut_down
@@ -129,8 +127,12 @@ async def indoors(
     sandbox: Any = None,
     fetcher: Any = None,
     profile: str = "baseline",
+    offers: Any = None,
 ) -> AsyncIterator[Indoors]:
-    """Run a daemon whose model plays ``script``, in folders below ``root``; it leaves well in the end."""
+    """Run a daemon whose model plays ``script``, in folders below ``root``; it leaves well in the end.
+
+    ``offers`` makes the other models that its sessions may choose, from the source of that one.
+    """
     workspace = root / "workspace"
     workspace.mkdir(exist_ok=True)
     probe, reading = Probe(), ReadingProbe()
@@ -145,10 +147,10 @@ async def indoors(
     )
 
     def build() -> SessionParts:
-        mind = provider or Scripted("play", read_script(script))
+        own = Fixed(provider or Scripted("play", read_script(script)), "scripted")
         return SessionParts(
             store=Store(str(root / "state"), InlineRunner(), connect=connect),
-            mind=Mind(Fixed(mind, "scripted"), model_calls, redactor),
+            mind=Mind(own, model_calls, redactor, None if offers is None else offers(own)),
             redactor=redactor,
             home=str(root / "home"),
             own_paths=(str(root / "state"),),
@@ -163,10 +165,10 @@ async def indoors(
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
         core = Core(build, nursery)
-        door = Door(core, PROFILES[profile])
+        door = Door(core, profile)
         connection = Connection(Peer(wire.incoming, writer, door))
         peer = connection.peer
-        door.client = V2Client(peer)
+        door.peer = peer
         nursery.start_soon(connection.run)  # noqa: ASYNC113 - what is fed waits for it
         nursery.start_soon(_read, wire, editor)
         yield Indoors(editor, wire, core, peer, workspace, probe, reading, nursery)

@@ -14,7 +14,10 @@ and refuses with ``AssertionError`` whatever breaks one of these rules:
   status (with its output) is the last word about it, and every call has one before the idle;
 - a terminal begins with its command and an absolute working directory, which never change; after its exit
   status nothing is said of it, it is never begun again, and it has one before the idle;
-- a message, once followed by another or by a tool call, gets no more text;
+- a compaction begins in progress while a turn runs, and has one final status, before the idle; its summary
+  comes in chunks before that or with it;
+- a message, once followed by another, by a tool call or by a compaction, gets no more text;
+- options and commands may be told at any time, but not within the beginning of a turn;
 - an ask is about a call that was shown, is not over, and belongs to a turn that runs;
 - a replay is whole messages and calls, ends in a `state_update`, and comes before its response;
 - tokens and money make sense (``meter``);
@@ -33,6 +36,8 @@ from tests.kit.meter import Meter
 
 FINAL = frozenset({"completed", "failed", "cancelled"})
 _WHOLE = {"user_message": "user", "agent_message": "agent", "agent_thought": "thought"}
+# What may change between two turns as well.
+_BESIDE = {"config_option_update", "available_commands_update"}
 _CHUNKS = {"user_message_chunk": "user", "agent_message_chunk": "agent", "agent_thought_chunk": "thought"}
 
 
@@ -56,15 +61,20 @@ class _Call:
 class _Session:
     session_id: str
     phase: Phase = Phase.IDLE
-    opening: bool = False  # between the question to resume and its answer: replay
+    opened_by: tuple[type, Any] | None = None  # the question to resume, until its answer: replay
     snapshot: bool = False  # the replay has ended with its state_update
     prompt_id: str | None = None
     idles: int = 0
     calls: dict[str, _Call] = field(factory=dict)
     terminals: dict[str, bool] = field(factory=dict)  # whether it is over
+    compactions: dict[str, str] = field(factory=dict)  # the status of each
     live: dict[str, str] = field(factory=dict)  # the message of each type that still takes text
     ended: set[tuple[str, str]] = field(factory=set)
     meter: Meter = field(factory=Meter)
+
+    @property
+    def opening(self) -> bool:
+        return self.opened_by is not None
 
     # -- updates -----------------------------------------------------------------------------------
 
@@ -94,6 +104,7 @@ class _Session:
             assert not open_calls, f"{self.session_id}: idle, and calls are not final: {open_calls}"
             running = [terminal for terminal, over in self.terminals.items() if not over]
             assert not running, f"{self.session_id}: idle, and terminals have no exit status: {running}"
+            self._all_compactions_are_over("idle")
             self.phase = Phase.IDLE
             self.idles += 1
             self._end_messages()
@@ -107,6 +118,9 @@ class _Session:
             self.phase = Phase.WORKING
             self._message("user", update["messageId"], whole=True)
             return
+        if kind in _BESIDE:
+            self._expect(Phase.IDLE, Phase.WORKING, Phase.BLOCKED, what=kind)
+            return
         self._expect(Phase.WORKING, Phase.BLOCKED, what=kind)
         if kind in _CHUNKS or kind in _WHOLE:
             spoken = _CHUNKS.get(kind) or _WHOLE[kind]
@@ -117,6 +131,9 @@ class _Session:
             self._tool_call(update)
         elif kind in ("terminal_update", "terminal_output_chunk"):
             self._terminal(kind, update)
+        elif kind in ("compaction_update", "compaction_summary_chunk"):
+            self._expect(Phase.WORKING, what=kind)
+            self._compaction(kind, update)
         elif kind == "tool_call_content_chunk":
             call = self.calls.get(update["toolCallId"])
             assert call is not None, f"{self.session_id}: content for a call that was never shown"
@@ -135,6 +152,25 @@ class _Session:
             assert not self.terminals[terminal_id], f"{self.session_id}: {kind} after an exit status"
             assert not {"command", "cwd"} & update.keys(), f"{self.session_id}: a terminal changed"
         self.terminals[terminal_id] = "exitStatus" in update
+
+    def _compaction(self, kind: str, update: dict[str, Any]) -> None:
+        compaction_id = update["compactionId"]
+        known = self.compactions.get(compaction_id)
+        if known is None:
+            assert kind == "compaction_update", f"{self.session_id}: a summary of no compaction"
+            assert self.opening or update["status"] == "in_progress", (
+                f"{self.session_id}: compaction {compaction_id} begins {update['status']!r}"
+            )
+            self._end_messages()
+        else:
+            assert known not in FINAL, f"{self.session_id}: {kind} after its compaction was {known}"
+        status = update.get("status", known)
+        assert not ("error" in update and status != "failed"), f"{self.session_id}: an error, and {status}"
+        self.compactions[compaction_id] = status
+
+    def _all_compactions_are_over(self, what: str) -> None:
+        open_ones = [one for one, status in self.compactions.items() if status not in FINAL]
+        assert not open_ones, f"{self.session_id}: {what}, and compactions are not final: {open_ones}"
 
     def _message(self, spoken: str, message_id: str, *, whole: bool) -> None:
         if self.live.get(spoken) == message_id:
@@ -193,6 +229,8 @@ class _Session:
             )
         elif kind in ("terminal_update", "terminal_output_chunk"):
             self._terminal(kind, update)
+        elif kind in ("compaction_update", "compaction_summary_chunk"):
+            self._compaction(kind, update)
         elif kind == "tool_call_update" and update["toolCallId"] not in self.calls:
             for member in ("title", "name", "kind", "status"):
                 assert member in update, f"{self.session_id}: a replayed call has no {member}"
@@ -205,7 +243,8 @@ class _Session:
         assert self.snapshot, f"{self.session_id}: the answer to a resume comes before its state_update"
         unsettled = [call_id for call_id, call in self.calls.items() if call.status not in FINAL]
         assert not unsettled, f"{self.session_id}: replayed calls are not final: {unsettled}"
-        self.opening = False
+        self._all_compactions_are_over("resumed")
+        self.opened_by = None
         self.live.clear()
 
     # -- the prompt --------------------------------------------------------------------------------
@@ -257,9 +296,9 @@ class Order:
         if method == "session/resume" and isinstance(session_id, str):
             # Whatever was shown before is shown again from the start, with the ids that it had.
             known = self._sessions.get(session_id)
-            if known is None or known.phase is Phase.IDLE:
-                meter = Meter(fresh=False)
-                self._sessions[session_id] = _Session(session_id, opening=True, meter=meter)
+            if known is None or (known.phase is Phase.IDLE and not known.opening):
+                asked, meter = (type(message["id"]), message["id"]), Meter(fresh=False)
+                self._sessions[session_id] = _Session(session_id, opened_by=asked, meter=meter)
 
     def received(self, line: bytes | str) -> None:
         """Hold a line of term2 to the rules.
@@ -286,7 +325,8 @@ class Order:
         return session
 
     def _answer(self, message: dict[str, Any]) -> None:
-        method, session_id = self._asked.pop((type(message["id"]), message["id"]), ("", None))
+        asked = type(message["id"]), message["id"]
+        method, session_id = self._asked.pop(asked, ("", None))
         failed = "error" in message
         result: Any = message.get("result")
         if method == "initialize" and not failed:
@@ -297,13 +337,15 @@ class Order:
             self._sessions[made] = _Session(made)
         elif method == "session/resume":
             session = self._sessions.get(session_id)
-            if failed and session is not None and session.opening:
+            if failed and session is not None and session.opened_by == asked:
                 del self._sessions[session_id]
             elif not failed:
                 self._session(session_id, "the answer to a resume").resumed()
         elif method == "session/prompt" and not failed:
             self._session(session_id, "the answer to a prompt").answered(result.get("messageId"))
-        elif method == "session/close":
+        elif method in ("session/close", "session/delete"):
+            if failed and method == "session/delete":
+                return  # it may be open still, in another process
             session = self._sessions.pop(session_id, None)
             if session is not None:
                 assert session.phase is Phase.IDLE, (

@@ -12,10 +12,11 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from tests.kit import packages
-from tests.kit.closed import Schema, close
+from tests.kit.closed import Schema, close, is_open
 
 # (package, version of the protocol, file). The members that SDK 2.4.0 defines are known to 1.4.0 too:
-# one frame serves both (a prompt's messageId, for one), and 1.4.0 ignores what it does not know.
+# one frame serves both (a prompt's messageId, for one), and 1.4.0 ignores what it does not know. The newest
+# of a version is the last.
 PUBLISHED = (
     ("sdk14", 2, "schema/v2/schema.unstable.json"),
     ("sdk24", 2, "schema/v2/schema.json"),
@@ -41,6 +42,8 @@ class PublishedSchema:
                     self._parts[definition["x-side"], method + " " + suffix] = name
         self._compiled: dict[str, jsonschema_rs.Validator] = {}
         self._kinds = self._update_kinds()
+        # v2 leaves room for updates of one's own, v1 does not.
+        self._open = any(is_open(branch) for branch in self._branches_of_update())
 
     def params(self, method: str, kind: Literal["Request", "Notification"], params: Any) -> None:
         """Hold the params of a request or notification that an agent sends to their definition."""
@@ -73,12 +76,15 @@ class PublishedSchema:
         if name in self._definitions and "data" in error:
             self._hold(name, error["data"], "$.error.data")
 
-    def _update_kinds(self) -> dict[str, Schema]:
+    def _branches_of_update(self) -> list[Schema]:
         union = self._definitions["SessionUpdate"]
-        branches = union.get("anyOf") or union["oneOf"]
+        branches: list[Schema] = union.get("anyOf") or union["oneOf"]
+        return branches
+
+    def _update_kinds(self) -> dict[str, Schema]:
         return {
             branch["properties"]["sessionUpdate"]["const"]: branch
-            for branch in branches
+            for branch in self._branches_of_update()
             if "const" in branch.get("properties", {}).get("sessionUpdate", {})
         }
 
@@ -91,9 +97,8 @@ class PublishedSchema:
         branch = self._kinds.get(kind) if isinstance(kind, str) else None
         if branch is None:
             assert isinstance(kind, str), f"{self.label}: $.params.update.sessionUpdate is {kind!r}"
-            assert kind.startswith("_"), (
-                f"{self.label}: $.params.update.sessionUpdate {kind!r} is not defined"
-            )
+            ours = self._open and kind.startswith("_")
+            assert ours, f"{self.label}: $.params.update.sessionUpdate {kind!r} is not defined"
             return
         key = f"update {kind}"
         if key not in self._compiled:

@@ -4,7 +4,8 @@ A published schema as a whole accepts every frame (its root is a union that ends
 the gate never uses the root. It looks up what the frame is and validates that part by its own definition,
 closed (see ``published`` and ``closed``): the params of a notification or a request by its method, a result
 by the method of the request that it answers, an error by the error object. A frame has to satisfy all
-packaged schemas of the negotiated version.
+packaged schemas of the negotiated version; an update that only the newest of them has, that one. To a client
+of v1 nothing goes that it did not offer to take (``offered``).
 
 A gate watches one connection from its first line, in both directions, because a result means nothing
 without the request. It also holds the rules of JSON-RPC that need no schema: an answer answers exactly one
@@ -20,6 +21,7 @@ from collections import Counter
 from typing import Any, Literal, TypeGuard
 
 from tests.kit import packages
+from tests.kit.offered import NEWEST_ONLY, Offered
 from tests.kit.published import PublishedSchema, published
 
 # What term2 promises never to exceed; SDK 2.4.0 clients drop the connection at 32 MiB.
@@ -40,7 +42,9 @@ class Gate:
     def __init__(self, schemas: dict[int, tuple[PublishedSchema, ...]] | None = None) -> None:
         """``schemas`` by protocol version; None checks what needs no schema."""
         self._schemas = schemas
-        self.version = 2
+        self.version = 2  # until the answer to initialize says otherwise
+        self._offered = Offered()
+        self._offers: dict[tuple[type, Any], Offered] = {}  # of each initialize, while it is open
         self._open: dict[tuple[type, Any], list[str]] = {}
         self._ours: dict[tuple[type, Any], str] = {}
         # An answer and a withdrawal may cross on their ways, so each request can be withdrawn once.
@@ -80,6 +84,8 @@ class Gate:
         if "method" in message:
             if _is_id(request_id) and isinstance(message["method"], str):
                 self.opened(request_id, message["method"])
+                if message["method"] == "initialize":
+                    self._offers[_key(request_id)] = Offered.from_params(message.get("params"))
         elif _is_id(request_id):
             self._ours.pop(_key(request_id), None)
 
@@ -141,7 +147,11 @@ class Gate:
             assert _is_id(named), f"$.params.requestId is {named!r}"
             assert _key(named) in self._withdrawable, f"$.params.requestId {named!r} names no open request"
             self._withdrawable.remove(_key(named))
-        for schema in self._in_force():
+        if self.version == 1:
+            self._offered.hold_request(method)
+            if method == "session/update":
+                self._offered.hold_update(params)
+        for schema in self._in_force(_update_of(params)):
             schema.params(method, kind, params)
 
     def _hold_error(self, message: dict[str, Any]) -> None:
@@ -170,6 +180,9 @@ class Gate:
         result = message["result"]
         if method == "initialize" and isinstance(result, dict):
             self.version = 1 if result.get("protocolVersion") == 1 else 2
+            self._offered = self._offers.pop(_key(message["id"]), Offered())
+        if self.version == 1:
+            self._offered.hold_result(result)
         for schema in self._in_force():
             schema.result(method, result)
 
@@ -183,8 +196,16 @@ class Gate:
             del self._open[_key(request_id)]
         return method
 
-    def _in_force(self) -> tuple[PublishedSchema, ...]:
-        return self._schemas[self.version] if self._schemas is not None else ()
+    def _in_force(self, update: Any = None) -> tuple[PublishedSchema, ...]:
+        schemas = self._schemas[self.version] if self._schemas is not None else ()
+        # In v1, whoever offers to take an update is new enough to know it. In v2 nobody is asked.
+        return schemas[-1:] if self.version == 1 and update in NEWEST_ONLY else schemas
+
+
+def _update_of(params: Any) -> Any:
+    update = params.get("update") if isinstance(params, dict) else None
+    kind = update.get("sessionUpdate") if isinstance(update, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def _is_id(value: Any) -> TypeGuard[int | str]:

@@ -98,6 +98,38 @@ def test_a_turn_may_be_cancelled_while_it_is_blocked():
     assert order.idles(S) == 1
 
 
+def compaction(status, compaction_id="k1", **members):
+    return said("compaction_update", compactionId=compaction_id, status=status, **members)
+
+
+PART = said("compaction_summary_chunk", compactionId="k1", content={"type": "text", "text": "s"})
+
+
+def test_compactions_pass_live_and_replayed():
+    ends = [compaction("completed", summary=[]), compaction("failed", "k2", error="e"), DONE]
+    watch(
+        *BEGUN, compaction("in_progress"), PART, ends[0], compaction("in_progress", "k2"), *ends[1:]
+    ).finish()
+    old = [compaction("in_progress"), PART, compaction("completed"), compaction("failed", "k2", error="e")]
+    watch(*RESUME, said("user_message", messageId="u1"), *old, state("idle"), result(3)).finish()
+
+
+@pytest.mark.parametrize("kind", ["config_option_update", "available_commands_update"])
+def test_options_and_commands_may_change_beside_the_turns(kind):
+    watch(*NEW, said(kind), *BEGUN[2:], said(kind), shown(), state("requires_action"), said(kind))
+    with pytest.raises(AssertionError, match="while the session is started"):
+        watch(*OPEN, state("running"), said(kind))
+
+
+def test_a_session_that_was_deleted_is_gone_and_one_that_was_not_is_there():
+    delete = sent("session/delete", 9, sessionId=S)
+    watch(*NEW, delete, failure(9), *BEGUN[2:], DONE).finish()
+    with pytest.raises(AssertionError, match="not open"):
+        watch(*NEW, delete, result(9), said("config_option_update"))
+    with pytest.raises(AssertionError, match="closed while its turn is working"):
+        watch(*BEGUN, delete, result(9))
+
+
 def test_a_refused_prompt_leaves_no_trace():
     watch(*OPEN, failure(2)).finish()
 
@@ -117,6 +149,11 @@ def test_a_replay_passes():
 
 def test_a_resume_without_replay_passes():
     watch(*RESUME, state("idle"), result(3)).finish()
+
+
+def test_a_second_resume_that_is_refused_takes_nothing_from_the_first():
+    second = [sent("session/resume", 4, sessionId=S), failure(4)]
+    watch(*RESUME, *second, said("user_message", messageId="u1"), state("idle"), result(3)).finish()
 
 
 def test_a_refused_resume_leaves_the_session_unknown():
@@ -193,6 +230,30 @@ BROKEN = {
     "requires_action twice": (
         [*BEGUN, state("requires_action"), state("requires_action")],
         "requires_action while",
+    ),
+    "a compaction that begins with its end": ([*BEGUN, compaction("completed")], "begins 'completed'"),
+    "a summary of no compaction": ([*BEGUN, PART], "a summary of no compaction"),
+    "a summary after the end": (
+        [*BEGUN, compaction("in_progress"), compaction("cancelled"), PART],
+        "after its compaction was cancelled",
+    ),
+    "two ends of a compaction": (
+        [*BEGUN, compaction("in_progress"), compaction("failed"), compaction("completed")],
+        "after its compaction was failed",
+    ),
+    "an error of what went well": (
+        [*BEGUN, compaction("in_progress"), compaction("completed", error="e")],
+        "an error, and completed",
+    ),
+    "an idle over an open compaction": ([*BEGUN, compaction("in_progress"), DONE], "not final: .'k1'"),
+    "a replay that ends in a compaction": (
+        [*RESUME, compaction("in_progress"), state("idle"), result(3)],
+        "not final: .'k1'",
+    ),
+    "a compaction outside a turn": ([*NEW, compaction("in_progress")], "while the session is idle"),
+    "words for a message that a compaction followed": (
+        [*BEGUN, chunk("m1"), compaction("in_progress"), compaction("failed"), chunk("m1")],
+        "had ended",
     ),
     "a call that begins in progress": (
         [*BEGUN, call("in_progress", title="t", name="n", kind="x", rawInput={})],

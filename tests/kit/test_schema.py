@@ -289,6 +289,223 @@ def test_the_schema_follows_the_negotiated_version(gate):
         gate.received(json.dumps(update("state_update", state="running")))
 
 
+# -- version 1 ----------------------------------------------------------------------------------------
+
+EVERYTHING = {
+    "fs": {"readTextFile": True, "writeTextFile": True},
+    "terminal": True,
+    "session": {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}},
+    "elicitation": {"form": {}},
+    "_meta": {"terminal_output": True},
+}
+
+
+def agreed(gate, capabilities, version=1):
+    """Negotiate with a client that offers these."""
+    params = {"protocolVersion": version, "clientCapabilities": capabilities}
+    gate.sent(json.dumps({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params}))
+    result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+    gate.received(json.dumps({"jsonrpc": "2.0", "id": "i", "result": result}))
+    return gate
+
+
+def call_v1(**members):
+    return update("tool_call_update", toolCallId="c1", **members)
+
+
+def request(method, **params):
+    return {"jsonrpc": "2.0", "id": 5, "method": method, "params": {"sessionId": "s1", **params}}
+
+
+def option(kind, **members):
+    return {"id": "o", "name": "O", "type": kind, **members}
+
+
+SELECT = option("select", currentValue="a", options=[{"value": "a", "name": "A"}])
+BOOLEAN = option("boolean", currentValue=True)
+ASK_V1 = {"sessionId": "s1", "toolCall": {"toolCallId": "c1"}, "options": [OPTION]}
+
+GOOD_V1 = {
+    "chunk": update("agent_message_chunk", content=TEXT, messageId="m"),
+    "call": update("tool_call", toolCallId="c1", title="t", name="shell", kind="execute", status="pending"),
+    "diff": call_v1(content=[{"type": "diff", "path": "/a", "oldText": None, "newText": "x"}]),
+    "plan": update("plan", entries=[{"content": "x", "priority": "high", "status": "pending"}]),
+    "mode": update("current_mode_update", currentModeId="ask"),
+    "options": update("config_option_update", configOptions=[SELECT]),
+    "commands": update(
+        "available_commands_update",
+        availableCommands=[{"name": "plan", "description": "d", "input": {"hint": "h"}}],
+    ),
+    "usage": update("usage_update", used=1, size=2, cost={"amount": 0.1, "currency": "USD"}),
+    "ask": {"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": ASK_V1},
+    "a location": call_v1(locations=[{"path": "/a", "line": 1}]),
+}
+
+
+@pytest.mark.parametrize("frame", GOOD_V1.values(), ids=GOOD_V1.keys())
+def test_a_good_frame_of_v1_passes_for_every_client(gate, frame):
+    agreed(gate, {}).received(json.dumps(frame))
+
+
+BAD_V1 = {
+    "an update of v2": (update("state_update", state="idle"), "'state_update' is not defined"),
+    "a word of ours for an update": (update("_term2_x", any=1), "'_term2_x' is not defined"),
+    "a whole message as in v2": (update("agent_message", messageId="m", content=[TEXT]), "agent_message"),
+    "a status of v2": (call_v1(status="cancelled"), "$.params.update.status"),
+    "a status of ours": (call_v1(status="_paused"), "$.params.update.status"),
+    "a kind of ours": (call_v1(kind="_probe"), "$.params.update.kind"),
+    "a plan status of v2": (
+        update("plan", entries=[{"content": "x", "priority": "low", "status": "cancelled"}]),
+        "entries[0].status",
+    ),
+    "a diff as v2 shapes it": (call_v1(content=[{"type": "diff", "changes": []}]), "content[0]"),
+    "a relative path in a diff": (
+        call_v1(content=[{"type": "diff", "path": "a", "newText": ""}]),
+        "content[0].path",
+    ),
+    "a relative location": (call_v1(locations=[{"path": "a"}]), "locations[0].path"),
+    "line zero": (call_v1(locations=[{"path": "/a", "line": 0}]), "locations[0].line"),
+    "an option as v2 names it": (
+        update("config_option_update", configOptions=[{**SELECT, "configId": "o"}]),
+        "'configId' was unexpected",
+    ),
+    "a command as v2 shapes it": (
+        update("available_commands_update", availableCommands=[{"type": "command", "name": "p"}]),
+        "availableCommands[0]",
+    ),
+    "an ask as v2 shapes it": (ask(), "$.params"),
+    "an ask with a kind of ours": (
+        {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "method": "session/request_permission",
+            "params": {**ASK_V1, "options": [{**OPTION, "kind": "_x"}]},
+        },
+        "options[0].kind",
+    ),
+    "a relative file": (request("fs/read_text_file", path="a"), "$.params.path"),
+    "a file without a session": (
+        {"jsonrpc": "2.0", "id": 5, "method": "fs/read_text_file", "params": {"path": "/a"}},
+        "sessionId",
+    ),
+    "a notice without a title": (update("notice", severity="info", title=""), "title"),
+    "an unstable update": (update("plan_removed", planId="p"), "'plan_removed' is not defined"),
+}
+
+
+@pytest.mark.parametrize(("frame", "where"), BAD_V1.values(), ids=BAD_V1.keys())
+def test_a_bad_frame_of_v1_is_refused_whatever_the_client_offers(gate, frame, where):
+    agreed(gate, EVERYTHING)
+    with pytest.raises(AssertionError) as refusal:
+        gate.received(json.dumps(frame))
+    assert where in str(refusal.value)
+
+
+OFFERED = {
+    "reading": ({"fs": {"readTextFile": True}}, request("fs/read_text_file", path="/a")),
+    "writing": ({"fs": {"writeTextFile": True}}, request("fs/write_text_file", path="/a", content="x")),
+    "a terminal": ({"terminal": True}, request("terminal/create", command="ls")),
+    "its end": ({"terminal": True}, request("terminal/release", terminalId="t")),
+    "a notice": ({"session": {"notices": {}}}, update("notice", severity="info", title="t")),
+    "a compaction": (
+        {"session": {"compaction": {}}},
+        update("compaction_update", compactionId="c", status="in_progress"),
+    ),
+    "a summary": (
+        {"session": {"compaction": {}}},
+        update("compaction_summary_chunk", compactionId="c", content=TEXT),
+    ),
+    "a boolean option": (
+        {"session": {"configOptions": {"boolean": {}}}},
+        update("config_option_update", configOptions=[SELECT, BOOLEAN]),
+    ),
+    "a shown terminal": (
+        {"_meta": {"terminal_output": True}},
+        call_v1(content=[{"type": "terminal", "terminalId": "t"}]),
+    ),
+    "its output": (
+        {"_meta": {"terminal_output": True}},
+        call_v1(_meta={"terminal_output": {"terminal_id": "t", "data": "x"}}),
+    ),
+}
+
+
+def without(capabilities):
+    """What does not offer it: everything else, the same switched off, and other shapes of it."""
+    (name, inner), *_ = capabilities.items()
+    yield {}
+    yield {key: value for key, value in EVERYTHING.items() if key != name}
+    if isinstance(inner, dict):
+        (member, _), *_ = inner.items()
+        others = {key: value for key, value in EVERYTHING[name].items() if key != member}
+        yield {**EVERYTHING, name: others}
+        yield {**EVERYTHING, name: {**others, member: False}}
+        yield {**EVERYTHING, name: {**others, member: None}}
+    yield {**EVERYTHING, name: None}
+    yield {**EVERYTHING, name: "yes"}
+    yield {**EVERYTHING, name: 1}
+
+
+@pytest.mark.parametrize(("capabilities", "frame"), OFFERED.values(), ids=OFFERED.keys())
+def test_what_only_some_clients_take_needs_their_offer(capabilities, frame):
+    line = json.dumps(frame)
+    agreed(Gate.if_available(), capabilities).received(line)
+    agreed(Gate.if_available(), EVERYTHING).received(line)
+    for poorer in without(capabilities):
+        with pytest.raises(AssertionError, match="and the client does not offer"):
+            agreed(Gate.if_available(), poorer).received(line)
+
+
+@pytest.mark.parametrize(
+    "method", ["session/new", "session/load", "session/resume", "session/set_config_option"]
+)
+def test_a_boolean_option_in_a_result_needs_its_offer_too(method):
+    result = {"configOptions": [SELECT, BOOLEAN]} | ({"sessionId": "s"} if method == "session/new" else {})
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
+    question = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method})
+    for capabilities in ({"session": {"configOptions": {"boolean": {}}}}, {"session": {"configOptions": {}}}):
+        gate = agreed(Gate.if_available(), capabilities)
+        gate.sent(question)
+        if capabilities["session"]["configOptions"]:
+            gate.received(answer)
+        else:
+            with pytest.raises(AssertionError, match="the boolean option o"):
+                gate.received(answer)
+
+
+def test_what_counts_is_the_offer_of_the_initialize_that_was_answered_last(gate):
+    agreed(agreed(gate, EVERYTHING), {})
+    with pytest.raises(AssertionError, match="the client does not offer fs"):
+        gate.received(json.dumps(request("fs/read_text_file", path="/a")))
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "where"),
+    [
+        ("session/new", {"sessionId": "s", "modes": {"currentModeId": "a"}}, "availableModes"),
+        ("session/prompt", {"stopReason": "_term2_error"}, "$.result.stopReason"),
+        ("session/prompt", {"messageId": "m"}, "stopReason"),
+        ("session/list", {"sessions": [{"sessionId": "s", "cwd": "w"}]}, "sessions[0].cwd"),
+        ("session/load", None, "$.result"),
+        ("session/set_mode", {"modes": {}}, "modes"),
+    ],
+)
+def test_a_bad_answer_of_v1_is_refused(gate, method, result, where):
+    agreed(gate, EVERYTHING)
+    gate.sent(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}))
+    with pytest.raises(AssertionError) as refusal:
+        gate.received(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}))
+    assert where in str(refusal.value)
+
+
+def test_what_a_client_of_v2_offers_is_no_offer_in_v1(gate):
+    params = {"protocolVersion": 2, "capabilities": EVERYTHING}
+    gate.sent(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}))
+    gate.received('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
+    with pytest.raises(AssertionError, match="does not offer session"):
+        gate.received(json.dumps(update("notice", severity="info", title="t")))
+
+
 # -- what the official SDKs' agents said -----------------------------------------------------------
 
 # The null and fractional ids that SDK 1.4.0 echoes are refused here, as SDK 2.4.0 and term2 refuse them.

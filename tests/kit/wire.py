@@ -13,6 +13,7 @@ import trio
 from attrs import define, field
 
 from tests.kit.order import Order
+from tests.kit.order_v1 import OrderV1
 from tests.kit.schema import Gate
 
 # Nothing that a test waits for takes longer, unless it is broken.
@@ -22,10 +23,11 @@ Json = dict[str, Any]
 
 
 class Refused(Exception):
-    """A request was answered with an error."""
+    """A request was answered with an error; or is to be, where ``Wire.on_call`` raises it."""
 
     def __init__(self, error: Json) -> None:
         super().__init__(f"{error['code']}: {error['message']} {error.get('data', '')}")
+        self.error = error
         self.code: int = error["code"]
         self.message: str = error["message"]
         self.data = error.get("data")
@@ -63,25 +65,46 @@ class Call:
         return self.answer["result"]
 
 
+class Orders:
+    """The order checker of the version that the gate saw agreed on. Both see what the client sends."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._of: dict[int, Order | OrderV1] = {1: OrderV1(), 2: Order()}
+
+    def sent(self, line: bytes | str) -> None:
+        for order in self._of.values():
+            order.sent(line)
+
+    def received(self, line: bytes | str) -> None:
+        self._of[self._gate.version].received(line)
+
+    def finish(self) -> None:
+        self._of[self._gate.version].finish()
+
+
 class Wire:
     """One connection.
 
-    ``on_ask`` may answer permission requests; None leaves them for ``next_ask``. ``tap`` gets the bytes as
-    they arrive, before anything looks at them.
+    ``on_ask`` may answer permission requests with a result; None leaves them for ``next_ask``. ``on_call``
+    may answer every other request of term2's (those for files) likewise, or raise ``Refused``; None leaves
+    them for ``next_call``. ``tap`` gets the bytes as they arrive, before anything looks at them.
     """
 
     def __init__(self, send_bytes: Callable[[bytes], Awaitable[None]], *, watch: bool = True) -> None:
         """``watch`` false lets everything pass, for tests of what comes before any rule."""
         self.frames: list[Json] = []
         self.gate = Gate.if_available() if watch else None
-        self.order = Order() if watch else None
+        self.order = Orders(self.gate) if self.gate is not None else None
         self.on_ask: Callable[[Json], Json | None] | None = None
+        self.on_call: Callable[[Json], Json | None] | None = None
         self.tap: Callable[[bytes], None] | None = None
         self.ended = trio.Event()
         self._send_bytes = send_bytes
         self._sending = trio.Lock()
         self._pending = bytearray()
         self._asks_in, self._asks_out = trio.open_memory_channel[Json](1000)
+        self._calls_in, self._calls_out = trio.open_memory_channel[Json](1000)
         self._calls: dict[tuple[type, Any], Call] = {}
         self._next_id = 0
         self._changed = trio.Event()
@@ -106,6 +129,15 @@ class Wire:
     async def send(self, value: Any) -> None:
         """Write a value as one line."""
         await self.send_line(json.dumps(value))
+
+    async def send_together(self, *values: Any) -> None:
+        """Write several values, a line each, in one piece: they are read together."""
+        lines = [json.dumps(value).encode() for value in values]
+        if self.gate is not None and self.order is not None:
+            for line in lines:
+                self.gate.sent(line)
+                self.order.sent(line)
+        await self.send_bytes(b"".join(line + b"\n" for line in lines))
 
     async def call(self, method: str, params: Any = None, request_id: int | str | None = None) -> Call:
         """Send a request without waiting for its answer."""
@@ -150,12 +182,21 @@ class Wire:
         with trio.fail_after(ANSWERS_WITHIN_S):
             return await self._asks_out.receive()
 
+    async def next_call(self) -> Json:
+        """The next other request of term2's that nothing answered yet; ``reply`` and ``refuse`` answer it."""
+        with trio.fail_after(ANSWERS_WITHIN_S):
+            return await self._calls_out.receive()
+
+    async def refuse(self, call: Json, code: int, message: str) -> None:
+        """Answer a request of term2's with an error."""
+        await self.send({"jsonrpc": "2.0", "id": call["id"], "error": {"code": code, "message": message}})
+
     async def choose(self, ask: Json, option_id: str) -> None:
         """Answer an ask with an option."""
         await self.reply(ask, {"outcome": {"outcome": "selected", "optionId": option_id}})
 
     async def reply(self, ask: Json, result: Any) -> None:
-        """Answer an ask with any result."""
+        """Answer an ask, or any request of term2's, with any result."""
         await self.send({"jsonrpc": "2.0", "id": ask["id"], "result": result})
 
     # -- listening ---------------------------------------------------------------------------------
@@ -242,13 +283,24 @@ class Wire:
                 call = self._calls.pop((type(message["id"]), message["id"]), None)
                 if call is not None:
                     call.settle(message)
-            elif message["method"] == "session/request_permission":
-                result = self.on_ask(message) if self.on_ask is not None else None
-                if result is None:
-                    self._asks_in.send_nowait(message)
-                else:
-                    replies.append({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            elif "id" in message:
+                reply = self._called(message)
+                if reply is not None:
+                    replies.append({"jsonrpc": "2.0", "id": message["id"]} | reply)
         return replies
+
+    def _called(self, call: Json) -> Json | None:
+        """What a request of term2's is answered with at once."""
+        ask = call["method"] == "session/request_permission"
+        on_it = self.on_ask if ask else self.on_call
+        try:
+            result = on_it(call) if on_it is not None else None
+        except Refused as refused:
+            return {"error": refused.error}
+        if result is None:
+            (self._asks_in if ask else self._calls_in).send_nowait(call)
+            return None
+        return {"result": result}
 
     def _watched(self, line: bytes) -> Any:
         assert self.gate is not None

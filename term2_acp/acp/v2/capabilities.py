@@ -19,9 +19,18 @@ INFO = MappingProxyType({"name": "term2", "title": "term2", "version": __version
 
 @frozen
 class Advertised:
-    """What one connection is told that it may send. The decoders ask this very value what they take."""
+    """What one connection is told of. The decoders, the handlers and the projection ask this very value.
+
+    ``images``: blocks of a prompt. ``delete``: ``session/delete``. ``options``: what can be set of a session;
+    ACP has no marker for it, they are told in the results of ``session/new`` and ``session/resume``.
+    ``commands``: prompts that begin with a slash; told by an update. ``compaction``: updates of that kind.
+    """
 
     images: bool = False
+    delete: bool = False
+    options: bool = False
+    commands: bool = False
+    compaction: bool = False
 
     def to_wire(self) -> dict[str, Any]:
         """The ``capabilities`` of the answer to ``initialize``.
@@ -31,10 +40,14 @@ class Advertised:
         session: dict[str, Any] = {}
         if self.images:
             session["prompt"] = {"image": {}}
+        if self.delete:
+            session["delete"] = {}
         return {"session": session}
 
 
 BASELINE = Advertised()
 
+FULL = Advertised(images=True, delete=True, options=True, commands=True, compaction=True)
+
 # By the profile that the settings name (``[acp] profile``).
-PROFILES: Mapping[str, Advertised] = MappingProxyType({"baseline": BASELINE, "full": Advertised(images=True)})
+PROFILES: Mapping[str, Advertised] = MappingProxyType({"baseline": BASELINE, "full": FULL})

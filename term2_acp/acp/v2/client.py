@@ -13,18 +13,16 @@ import msgspec
 
 from term2_acp.acp.answers import answer_from_wire
 from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, shorten
+from term2_acp.acp.shown import Wire, text_block
+from term2_acp.acp.v2.capabilities import BASELINE, Advertised
 from term2_acp.acp.v2.project import Projection
-from term2_acp.acp.v2.toolcalls import Wire, fit_tool_call, text_block, tool_call_to_wire
+from term2_acp.acp.v2.toolcalls import fit_tool_call, tool_call_to_wire
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.permission import Answer, Ask
 from term2_acp.transport.peer import Reply
 
 METHOD = "session/request_permission"
-
-# Projections that are kept between two groups of events. They are cheap to make anew (a microsecond), so
-# all are dropped when there are more of them than sessions can well be at work at once.
-_KEPT_PROJECTIONS = 1024
 
 
 class Peer(Protocol):
@@ -51,8 +49,11 @@ class Peer(Protocol):
 class V2Client:
     """See the module. ``max_frame_bytes`` counts the line feed."""
 
-    def __init__(self, peer: Peer, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self, peer: Peer, advertised: Advertised = BASELINE, max_frame_bytes: int = MAX_FRAME_BYTES
+    ) -> None:
         self._peer = peer
+        self._advertised = advertised
         self._max_frame_bytes = max_frame_bytes
         self._projections: dict[SessionId, Projection] = {}
 
@@ -67,6 +68,10 @@ class V2Client:
         notify = self._peer.notify_nowait
         for frame in frames:
             notify(frame)
+
+    def show_commands(self, session_id: SessionId) -> None:
+        """Queue the commands of a new session. One that is opened again is shown them with its state."""
+        self._peer.notify_nowait(self._new_projection(session_id).commands())
 
     async def ready(self) -> None:
         """Wait until the client has read enough of what was queued; at once when it is gone."""
@@ -85,10 +90,15 @@ class V2Client:
 
         return self._peer.call_nowait(METHOD, ask_to_wire(ask, self._max_frame_bytes), on_reply)
 
+    def files(self, session_id: SessionId) -> None:
+        """Clients of v2 have no files to offer; see ``session.ports.Client``."""
+
+    def left(self, session_id: SessionId) -> None:
+        """Forget the session; see ``session.ports.Client``."""
+        self._projections.pop(session_id, None)
+
     def _new_projection(self, session_id: SessionId) -> Projection:
-        if len(self._projections) >= _KEPT_PROJECTIONS:
-            self._projections.clear()
-        projection = Projection(session_id, self._max_frame_bytes)
+        projection = Projection(session_id, self._max_frame_bytes, self._advertised)
         self._projections[session_id] = projection
         return projection
 

@@ -1,60 +1,34 @@
-"""The door that ACP v2 clients come through: the gate before ``initialize``, and the way to the handlers."""
+"""The door that ACP v2 clients come through (``acp.door.VersionDoor``)."""
 
-import msgspec
+from collections.abc import Mapping
 
 from term2_acp.acp.core import Core
-from term2_acp.acp.router import find
-from term2_acp.acp.v2.capabilities import BASELINE, Advertised
-from term2_acp.acp.v2.handlers import METHODS, NOTIFICATIONS
-from term2_acp.jsonrpc.errors import ErrorCode, RpcError
-from term2_acp.session.ports import Client
-from term2_acp.transport.peer import Call, Work
+from term2_acp.acp.router import NotificationHandler, RequestHandler
+from term2_acp.acp.v2.capabilities import PROFILES
+from term2_acp.acp.v2.client import Peer, V2Client
+from term2_acp.acp.v2.handlers import NOTIFICATIONS, served
+from term2_acp.acp.v2.wire import InitializeResult, initialize_result
 
 
 class Door:
-    """One connection's state and its dispatch (transport.peer.Door).
+    """One connection. ``advertised`` is what the client is told of, and what is served to it.
 
-    ``advertised`` is what the client is told that it may send, and what is taken from it. ``initialized`` is
-    set by a served ``initialize``; ``in_use`` by any other served request.
+    ``client`` is the editor, as sessions see it.
     """
+
+    notifications: Mapping[str, NotificationHandler] = NOTIFICATIONS
 
     # An array cannot keep the order that these need (ACP v2, transports).
     unbatchable: frozenset[str] = frozenset(
         {"initialize", "session/new", "session/resume", "session/prompt", "session/close"}
     )
 
-    def __init__(self, core: Core, advertised: Advertised = BASELINE) -> None:
+    def __init__(self, core: Core, peer: Peer, profile: str) -> None:
         self.core = core
-        self.advertised = advertised
-        self.initialized = False
-        self.in_use = False
-        self._client: Client | None = None
+        self.advertised = PROFILES[profile]
+        self.client = V2Client(peer, self.advertised)
+        self.methods: Mapping[str, RequestHandler] = served(self.advertised)
 
-    @property
-    def client(self) -> Client:
-        """The editor, as sessions see it."""
-        assert self._client is not None, "the door is given its client before the reader runs"
-        return self._client
-
-    @client.setter
-    def client(self, client: Client) -> None:
-        self._client = client
-
-    def request(self, call: Call) -> Work | None:
-        """Serve one request; see ``transport.peer.Door``."""
-        first = call.method == "initialize"
-        if not first and not self.initialized:
-            raise RpcError(ErrorCode.INVALID_REQUEST, "The first request must be initialize")
-        handler = find(METHODS, call.method)
-        self.in_use = self.in_use or not first
-        return handler(self, call)
-
-    def notification(self, method: str, params: msgspec.Raw) -> None:
-        """Take one notification. Unknown ones, early ones and malformed ones are nothing."""
-        handler = NOTIFICATIONS.get(method)
-        if handler is None or not self.initialized:
-            return
-        try:
-            handler(self, params)
-        except RpcError:
-            return  # a notification is never answered
+    def initialize_result(self) -> InitializeResult:
+        """See ``acp.door.VersionDoor``."""
+        return initialize_result(self.advertised)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from term2_acp.acp.params import invalid
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 
 
@@ -38,3 +39,21 @@ def named(session_id: str | None = None) -> Iterator[None]:
         ) from None
     except StoreFailed as failed:
         raise RpcError(ErrorCode.INTERNAL_ERROR, failed.message) from None
+
+
+@contextmanager
+def named_option() -> Iterator[None]:
+    """The same for what is set of a session. The error says what could have been."""
+    from term2_acp.session.options import UnknownOption, UnknownValue  # as above
+
+    try:
+        yield
+    except UnknownOption as unknown:
+        raise invalid("$.configId", _one_line(unknown)) from None
+    except UnknownValue as unknown:
+        raise invalid("$.value", _one_line(unknown)) from None
+
+
+def _one_line(error: Exception) -> str:
+    """What it says. A model is called as its server calls it."""
+    return " ".join(str(error).split())

@@ -1,7 +1,7 @@
 """One function for each method of ACP v2. They decode, call the core, and name the result; no policy.
 
-``METHODS`` and ``NOTIFICATIONS`` are the whole surface. What is not in them is -32601; docs/PROTOCOL.md has
-the same list for people, and a test holds the two together.
+``METHODS`` and ``NOTIFICATIONS`` are the whole surface, ``served`` what one connection has of it. What is not
+there is -32601; docs/PROTOCOL.md has the same list for people, and a test holds the two together.
 """
 
 from collections.abc import Mapping
@@ -9,28 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from term2_acp.acp import negotiate
 from term2_acp.acp.places import canonical, workspace
 from term2_acp.acp.router import NotificationHandler, RequestHandler
 from term2_acp.acp.v2 import wire
-from term2_acp.acp.v2.errors import named
+from term2_acp.acp.v2.capabilities import Advertised
+from term2_acp.acp.v2.errors import named, named_option
+from term2_acp.acp.v2.options import options_to_wire
 from term2_acp.domain.ids import SessionId
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 from term2_acp.transport.peer import Call, Work
 
 if TYPE_CHECKING:
     from term2_acp.acp.v2.door import Door
-
-
-def initialize(door: "Door", call: Call) -> None:
-    """Agree on the version. Served again until another request was; then -32600."""
-    if door.in_use:
-        raise RpcError(
-            ErrorCode.INVALID_REQUEST, "initialize may not be requested again once the connection is in use"
-        )
-    negotiate.negotiate(call.params)
-    door.initialized = True
-    call.answer_nowait(wire.initialize_result(door.advertised))
+    from term2_acp.session.session import Session
 
 
 def session_new(door: "Door", call: Call) -> Work:
@@ -43,7 +34,15 @@ def session_new(door: "Door", call: Call) -> Work:
         with named():
             await door.core.store()
             session = await registry.new(cwd, door.client)
-        return {"sessionId": session.session_id}
+        try:
+            result = {"sessionId": session.session_id} | await _options(door, session)
+        except BaseException:
+            session.abandon_nowait()  # the request was cancelled: nobody is told of the session
+            raise
+        call.answer_nowait(result)
+        if door.advertised.commands:
+            door.client.show_commands(session.session_id)
+        return None
 
     return work
 
@@ -54,9 +53,10 @@ def session_list(door: "Door", call: Call) -> Work:
 
     async def work() -> Any:
         cwd = None if params.cwd is None else canonical(params.cwd)
+        registry = door.core.registry_nowait()
         with named():
-            store = await door.core.store()
-            page = await store.page(cwd, params.cursor)
+            await door.core.store()
+            page = await registry.page(cwd, params.cursor)
         return wire.list_result(page)
 
     return work
@@ -76,26 +76,44 @@ def session_resume(door: "Door", call: Call) -> Work:
             with named(session_id):
                 await door.core.store()
                 await registry.open(session_id, cwd, door.client, replay=params.replay)
+                return await _options(door, registry.find(session_id))
         finally:
             registry.release_nowait(session_id)
-        return {}
 
     return work
+
+
+async def _options(door: "Door", session: "Session | None") -> dict[str, Any]:
+    """What the result that opens a session has besides; nothing for one that a shutdown closes already."""
+    if session is None or not door.advertised.options:
+        return {}
+    return {"configOptions": options_to_wire(await session.options.shown())}
+
+
+def session_set_config_option(door: "Door", call: Call) -> None:
+    """Set an option of a session. It holds from here on; the answer goes out when the change is kept."""
+    params = wire.decode(wire.SetConfigOption, call.params)
+    session_id = SessionId(params.session_id)
+    with named(session_id), named_option():
+        _live(door, session_id).set_option_nowait(
+            params.config_id,
+            params.value,
+            done=lambda options: call.answer_nowait({"configOptions": options_to_wire(options)}),
+            refuse=lambda failure: call.fail_nowait(RpcError(ErrorCode.INTERNAL_ERROR, failure.message)),
+        )
 
 
 def session_prompt(door: "Door", call: Call) -> None:
     """Admit a prompt. Its response goes out from the session's outbox, before the message it names."""
     params = wire.decode(wire.PromptSession, call.params)
     session_id = SessionId(params.session_id)
-    registry = door.core.registry
-    session = registry.find(session_id) if registry is not None else None
-    if session is None:
-        raise _not_live(door, session_id)
+    session = _live(door, session_id)
     with named(session_id):
         turn = session.admit_nowait(
             params.content(door.advertised),
             answer=lambda message_id: call.answer_nowait({"messageId": message_id}),
             refuse=lambda failure: call.fail_nowait(RpcError(ErrorCode.INTERNAL_ERROR, failure.message)),
+            commands=door.advertised.commands,
         )
     # This turn's, not whichever is open then: its response may be out after its end.
     call.on_cancel = turn.scope.cancel
@@ -122,6 +140,21 @@ def session_close(door: "Door", call: Call) -> Work | None:
     return work
 
 
+def session_delete(door: "Door", call: Call) -> Work:
+    """Close the session if it is open here, and remove it for good. An unknown one is removed already."""
+    session_id = SessionId(wire.decode(wire.DeleteSession, call.params).session_id)
+    delete = door.core.registry_nowait().delete_nowait(session_id)
+    call.on_cancel = _not_undone
+
+    async def work() -> Any:
+        with named(session_id):
+            await door.core.store()
+            await delete()
+        return {}
+
+    return work
+
+
 def session_cancel(door: "Door", params: msgspec.Raw) -> None:
     """Stop the turn that is admitted now. Idle, closed and unknown sessions: nothing."""
     session_id = SessionId(wire.decode(wire.CancelSession, params).session_id)
@@ -132,25 +165,45 @@ def session_cancel(door: "Door", params: msgspec.Raw) -> None:
 
 
 def _not_undone() -> None:
-    """A close that was begun is not undone by cancelling its request; it is answered when it is done."""
+    """A close or delete that was begun is not undone by cancelling its request; it is answered when done."""
 
 
-def _not_live(door: "Door", session_id: SessionId) -> RpcError:
-    """Why there is no live session of this id to prompt: it is being opened, or there is none."""
+def _live(door: "Door", session_id: SessionId) -> "Session":
+    """The live session of this id.
+
+    Raises:
+        RpcError: it is being opened (busy), or there is none.
+    """
     registry = door.core.registry
-    if registry is not None and registry.is_opening(session_id):
-        return RpcError(ErrorCode.BUSY, "The session is being opened", {"reason": "busy"})
-    return RpcError(ErrorCode.NOT_FOUND, "Session not found", {"sessionId": session_id})
+    if registry is not None:
+        if registry.is_opening(session_id):
+            raise RpcError(ErrorCode.BUSY, "The session is being opened", {"reason": "busy"})
+        session = registry.find(session_id)
+        if session is not None:
+            return session
+    raise RpcError(ErrorCode.NOT_FOUND, "Session not found", {"sessionId": session_id})
 
 
 METHODS: Mapping[str, RequestHandler] = {
-    "initialize": initialize,
     "session/new": session_new,
     "session/list": session_list,
     "session/resume": session_resume,
     "session/prompt": session_prompt,
+    "session/set_config_option": session_set_config_option,
     "session/close": session_close,
+    "session/delete": session_delete,
 }
+
+
+def served(advertised: Advertised) -> Mapping[str, RequestHandler]:
+    """The methods of a client that was told this; the rest are not there."""
+    hidden = set()
+    if not advertised.options:
+        hidden.add("session/set_config_option")
+    if not advertised.delete:
+        hidden.add("session/delete")
+    return {method: handler for method, handler in METHODS.items() if method not in hidden}
+
 
 NOTIFICATIONS: Mapping[str, NotificationHandler] = {
     "session/cancel": session_cancel,

@@ -2,41 +2,33 @@
 
 A pure function of the event and the session's id, but for one thing remembered: the beginning of the
 last chunk's line. A chunk of text is the hot path of the product (hundreds of thousands a second), so it is
-that beginning, the encoded text and a constant end, and nothing else.
+that beginning, the encoded text and a constant end, and nothing else. What is small is in ``updates``.
 
 The bound of a frame (``fit``) loses no characters: a longer message is a whole message and then chunks
 with its id, a longer chunk several chunks, longer content of a tool call is appended piece by piece.
 
-Events that are only kept have no words on the wire and give nothing.
+Events that are only kept have no words on the wire and give nothing; neither do those of what the client was
+not told of (``capabilities.Advertised``).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, encode_text, shorten, split_text, whole_characters
+from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, encode_text, split_text, whole_characters
+from term2_acp.acp.shown import Wire, block_to_wire, fit_block, text_block
+from term2_acp.acp.v2 import updates
+from term2_acp.acp.v2.capabilities import BASELINE, Advertised
 from term2_acp.acp.v2.terminals import terminal_to_wire
-from term2_acp.acp.v2.toolcalls import (
-    Wire,
-    block_to_wire,
-    content_to_wire,
-    fit_block,
-    fit_content,
-    fit_tool_call,
-    text_block,
-    tool_call_to_wire,
-)
-from term2_acp.acp.v2.usage import turn_usage_to_wire, usage_to_wire
+from term2_acp.acp.v2.toolcalls import content_to_wire, fit_content, fit_tool_call, tool_call_to_wire
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Image
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.plan import PlanEntry
-from term2_acp.domain.toolcall import ToolCallUpdate, ToolStatus
+from term2_acp.domain.toolcall import ToolCallUpdate
 
 Frames = list[bytes]
-
-# What an update holds besides the value that is fitted: ids of ours, names of members, a line feed.
-_UPDATE_OVERHEAD = 256
+Write = Callable[["Projection", Frames, Any], None]
 
 _UPDATE_END = b"}}"
 _CHUNK_END = b"}}}}"
@@ -45,15 +37,21 @@ _CHUNK_END = b"}}}}"
 class Projection:
     """One session's events as frames. ``max_frame_bytes`` counts the line feed; at least 4 KiB."""
 
-    __slots__ = ("_chunk_head", "_chunk_id", "_chunk_kind", "_head", "_room")
+    __slots__ = ("_chunk_head", "_chunk_id", "_chunk_kind", "_head", "_room", "_writers")
 
-    def __init__(self, session_id: SessionId, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self,
+        session_id: SessionId,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        advertised: Advertised = BASELINE,
+    ) -> None:
         self._head = (
             b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
             + encode(session_id)
             + b',"update":'
         )
-        self._room = max_frame_bytes - len(self._head) - _UPDATE_OVERHEAD
+        self._room = max_frame_bytes - len(self._head) - updates.UPDATE_OVERHEAD
+        self._writers = _writers(advertised)
         self._chunk_kind: type | None = None
         self._chunk_id = ""
         self._chunk_head = b""
@@ -76,7 +74,7 @@ class Projection:
             if encoded and len(encoded) <= self._room:
                 frames.append(self._chunk_head + encoded + _CHUNK_END)
                 return
-        write = _WRITERS.get(type(event))
+        write = self._writers.get(type(event))
         if write is not None:
             write(self, frames, event)
 
@@ -138,16 +136,6 @@ class Projection:
         for piece in rest:
             self._content(frames, event.tool_call_id, piece)
 
-    def _tool_call_began(self, frames: Frames, event: ev.ToolCallBegan) -> None:
-        self._update(
-            frames,
-            {
-                "sessionUpdate": "tool_call_update",
-                "toolCallId": event.tool_call_id,
-                "status": ToolStatus.IN_PROGRESS.value,
-            },
-        )
-
     def _content_added(self, frames: Frames, event: ev.ToolCallContentAdded) -> None:
         for piece in fit_content(content_to_wire(event.content), self._room):
             self._content(frames, event.tool_call_id, piece)
@@ -157,47 +145,11 @@ class Projection:
             frames, {"sessionUpdate": "tool_call_content_chunk", "toolCallId": tool_call_id, "content": piece}
         )
 
-    def _terminal(self, frames: Frames, event: ev.TerminalUpdate | ev.TerminalOutput) -> None:
-        for update in terminal_to_wire(event, self._room):
-            self._update(frames, update)
-
-    # -- the session -----------------------------------------------------------------------------------
-
-    def _state(self, frames: Frames, event: ev.Running | ev.RequiresAction) -> None:
-        self._update(frames, {"sessionUpdate": "state_update", "state": _STATES[type(event)]})
-
-    def _idle(self, frames: Frames, event: ev.Idle) -> None:
-        update: Wire = {"sessionUpdate": "state_update", "state": "idle"}
-        if event.stop_reason is not None:
-            update["stopReason"] = event.stop_reason
-        told: Wire = {}
-        if event.failure is not None:
-            message = shorten(event.failure.message, self._room // 2)
-            told["error"] = {"code": event.failure.code, "message": message}
-        if event.usage is not None:
-            told["usage"] = turn_usage_to_wire(event.usage)
-        if told:
-            update["_meta"] = {"term2": told}
-        self._update(frames, update)
-
-    def _plan(self, frames: Frames, event: ev.PlanUpdate) -> None:
-        entries = _plan_entries(event.entries, self._room - _UPDATE_OVERHEAD)
-        self._update(
-            frames,
-            {
-                "sessionUpdate": "plan_update",
-                "plan": {"type": "items", "planId": event.plan_id, "entries": entries},
-            },
-        )
-
-    def _usage(self, frames: Frames, event: ev.UsageUpdate) -> None:
-        self._update(frames, {"sessionUpdate": "usage_update"} | usage_to_wire(event))
-
-    def _session_info(self, frames: Frames, event: ev.SessionInfoUpdate) -> None:
-        title = shorten(event.title, self._room // 2)
-        self._update(
-            frames, {"sessionUpdate": "session_info_update", "title": title, "updatedAt": event.updated_at}
-        )
+    def commands(self) -> bytes:
+        """The frame that tells which commands there are."""
+        frames: Frames = []
+        self._update(frames, updates.commands_update_to_wire())
+        return frames[0]
 
     def _update(self, frames: Frames, update: Wire) -> None:
         frames.append(self._head + encode(update) + _UPDATE_END)
@@ -208,55 +160,60 @@ def _image_characters(event: ev.UserMessage) -> int:
     return sum(len(block.data) for block in event.content if isinstance(block, Image))
 
 
-# The least that a plan's entry takes: its shortened content, and the names and words around it.
-_LEAST_ENTRY = 256
-_ENTRY_OVERHEAD = 128
+def _one(to_wire: Callable[[Any, int], Wire]) -> Write:
+    """A writer of the one update that an event becomes."""
+
+    def write(projection: Projection, frames: Frames, event: Any) -> None:
+        projection._update(frames, to_wire(event, projection._room))
+
+    return write
 
 
-def _plan_entries(entries: Sequence[PlanEntry], room: int) -> list[Wire]:
-    """The entries of a plan within ``room`` bytes.
+def _all(to_wire: Callable[[Any, int], Iterable[Wire]]) -> Write:
+    """A writer of the updates that an event becomes, in order."""
 
-    A plan is sent whole each time and cannot go on in chunks, so entries that do not fit are shortened,
-    and beyond a number that nobody reads the last one says how many there are.
-    """
-    wire = [_entry(entry.content, entry) for entry in entries]
-    if len(encode(wire)) <= room:
-        return wire
-    most = room // _LEAST_ENTRY
-    share = room // min(most, len(entries)) - _ENTRY_OVERHEAD
-    shown = [_entry(shorten(entry.content, share), entry) for entry in entries[:most]]
-    if len(entries) > most:
-        shown[-1] = _entry(f"… ({len(entries)} entries in all)", entries[most - 1])
-    return shown
+    def write(projection: Projection, frames: Frames, event: Any) -> None:
+        for update in to_wire(event, projection._room):
+            projection._update(frames, update)
 
+    return write
 
-def _entry(content: str, entry: PlanEntry) -> Wire:
-    return {"content": content, "priority": entry.priority, "status": entry.status}
-
-
-_STATES: Mapping[type, str] = MappingProxyType({ev.Running: "running", ev.RequiresAction: "requires_action"})
 
 _CHUNK_KINDS: Mapping[type, str] = MappingProxyType(
     {ev.AgentMessageChunk: "agent_message_chunk", ev.AgentThoughtChunk: "agent_thought_chunk"}
 )
 
-_WRITERS: Mapping[type, Callable[[Projection, Frames, Any], None]] = MappingProxyType(
+_WRITERS: Mapping[type, Write] = MappingProxyType(
     {
         ev.AgentMessageChunk: Projection._chunk,
         ev.AgentThoughtChunk: Projection._chunk,
-        ev.Running: Projection._state,
-        ev.RequiresAction: Projection._state,
-        ev.Idle: Projection._idle,
+        ev.Running: _one(updates.state_to_wire),
+        ev.RequiresAction: _one(updates.state_to_wire),
+        ev.Idle: _one(updates.idle_to_wire),
         ev.UserMessage: Projection._user_message,
         ev.AgentMessage: Projection._agent_text,
         ev.AgentThought: Projection._agent_text,
+        ev.Notice: _one(updates.notice_to_wire),
         ToolCallUpdate: Projection._tool_call,
-        ev.ToolCallBegan: Projection._tool_call_began,
+        ev.ToolCallBegan: _one(updates.began_to_wire),
         ev.ToolCallContentAdded: Projection._content_added,
-        ev.TerminalUpdate: Projection._terminal,
-        ev.TerminalOutput: Projection._terminal,
-        ev.PlanUpdate: Projection._plan,
-        ev.UsageUpdate: Projection._usage,
-        ev.SessionInfoUpdate: Projection._session_info,
+        ev.TerminalUpdate: _all(terminal_to_wire),
+        ev.TerminalOutput: _all(terminal_to_wire),
+        ev.PlanUpdate: _one(updates.plan_to_wire),
+        ev.UsageUpdate: _one(updates.usage_update_to_wire),
+        ev.SessionInfoUpdate: _one(updates.session_info_to_wire),
     }
 )
+
+
+@functools.cache
+def _writers(advertised: Advertised) -> Mapping[type, Write]:
+    """The writers of what a client that was told this is shown."""
+    writers = dict(_WRITERS)
+    if advertised.commands:
+        writers[ev.Idle] = _all(updates.opened_to_wire)
+    if advertised.options:
+        writers[ev.OptionsUpdate] = _one(updates.options_update_to_wire)
+    if advertised.compaction:
+        writers[ev.CompactionUpdate] = _all(updates.compaction_to_wire)
+    return writers

@@ -8,7 +8,7 @@ import base64
 from collections.abc import Iterator
 
 from term2_acp.acp.fit import shorten, whole_characters
-from term2_acp.acp.v2.toolcalls import Wire
+from term2_acp.acp.shown import Wire
 from term2_acp.domain.events import ExitStatus, TerminalOutput, TerminalUpdate
 
 # What part of a frame's room one piece of output may take: the rest is for what stands around it.

@@ -115,6 +115,28 @@ class CloseSession(Params, frozen=True):
     session_id: str
 
 
+class DeleteSession(Params, frozen=True):
+    """``session/delete``."""
+
+    session_id: str
+
+
+class SetConfigOption(Params, frozen=True):
+    """``session/set_config_option``. Which options there are, and which values, is for the session to say."""
+
+    session_id: str
+    config_id: str
+    type: str
+    value: Any
+
+    def check(self) -> None:
+        """See ``Params``."""
+        if self.type != "id":
+            raise invalid("$.type", 'must be "id": every option here has a list of values')
+        if not isinstance(self.value, str):
+            raise invalid("$.value", "expected str")
+
+
 P = TypeVar("P", bound=Params)
 
 

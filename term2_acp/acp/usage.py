@@ -1,17 +1,14 @@
-"""Tokens and money as ACP v2 writes them.
+"""Tokens and money as both versions of ACP write them.
 
 Money is exact inside and becomes a decimal number here, digit by digit: a float on the way would bring
 exponents (``1e-07``) and digits that nobody counted.
 """
 
-from typing import Any
-
 import msgspec
 
+from term2_acp.acp.shown import Wire
 from term2_acp.domain.events import UsageUpdate
 from term2_acp.domain.usage import TurnUsage, usd
-
-Wire = dict[str, Any]
 
 CURRENCY = "USD"
 
@@ -30,7 +27,7 @@ def usage_to_wire(event: UsageUpdate) -> Wire:
 
 
 def turn_usage_to_wire(usage: TurnUsage) -> Wire:
-    """What a turn took, for the ``_meta`` of its idle. Without a counted call there is no cost to tell."""
+    """What a turn took, for the ``_meta`` of what ends it. Without a counted call there is no cost."""
     wire: Wire = {
         "modelCalls": usage.model_calls,
         "countedCalls": usage.counted_calls,

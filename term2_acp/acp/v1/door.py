@@ -1,0 +1,47 @@
+"""The door that ACP v1 clients come through (``acp.door.VersionDoor``)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from term2_acp.acp.core import Core
+from term2_acp.acp.router import NotificationHandler, RequestHandler
+from term2_acp.acp.v1.capabilities import ClientFeatures, initialize_result
+from term2_acp.acp.v1.client import Peer, V1Client
+from term2_acp.acp.v1.handlers import METHODS, NOTIFICATIONS
+
+
+class Door:
+    """One connection, and what its client offers. Each session gets an editor of its own (``client_of``)."""
+
+    methods: Mapping[str, RequestHandler] = METHODS
+    notifications: Mapping[str, NotificationHandler] = NOTIFICATIONS
+
+    # An array cannot keep the order that these need. The official clients of v1 send no arrays at all.
+    unbatchable: frozenset[str] = frozenset(
+        {
+            "initialize",
+            "session/new",
+            "session/load",
+            "session/resume",
+            "session/prompt",
+            "session/close",
+            "session/delete",
+        }
+    )
+
+    def __init__(self, core: Core, peer: Peer, features: ClientFeatures) -> None:
+        self.core = core
+        self.features = features
+        self._peer = peer
+
+    def initialize_result(self) -> dict[str, Any]:
+        """See ``acp.door.VersionDoor``."""
+        return initialize_result()
+
+    def client_of(self, cwd: str, named: str) -> V1Client:
+        """The editor, as the session of the canonical workspace ``cwd`` sees it; the client named it so."""
+        return V1Client(self._peer, self.features, cwd=cwd, named=named)
+
+    def notify(self, frame: bytes) -> None:
+        """Queue one whole notification."""
+        self._peer.notify_nowait(frame)
