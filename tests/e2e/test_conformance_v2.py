@@ -3,8 +3,8 @@
 The kit itself cannot be had; its table of requirements can. Rows that look at ordinary conversation share
 one recorded conversation with one process, since no row changes what another sees; a row that needs
 another start, another end or another process has its own. Rows of what the profile ``full`` advertises
-(images) have a process with that profile. Rows of capabilities that no profile advertises (audio, resources,
-delete, additional directories, config options, login) are covered by
+(images, delete, config options) have a process with that profile. Rows of capabilities that no profile
+advertises (audio, resources, additional directories, login) are covered by
 ``test_rows_of_capabilities_that_are_not_advertised_do_not_apply``, which proves that they are not. The two
 rows about terminals (PATCH-206, PATCH-207) are held by the schema gate wherever a command is run.
 """
@@ -83,7 +83,7 @@ def test_init_204_capability_markers_are_objects(record):
 
 
 def test_rows_of_capabilities_that_are_not_advertised_do_not_apply(record):
-    # PROMPTCAP-002/003, DELETE-*, ADDDIRS-*, CONFIG-*, AUTH-202/203/204/206/207, AUTH-201, EXT-202
+    # PROMPTCAP-002/003, ADDDIRS-*, AUTH-202/203/204/206/207, AUTH-201, EXT-202
     assert record.initialize["capabilities"] == {"session": {}}
     assert "authMethods" not in record.initialize
     for step in ("new {}", "resume", "replay"):
@@ -199,16 +199,86 @@ def test_meta_201_meta_is_an_object_or_null(record):
             assert isinstance(holder.get("_meta"), dict | None)
 
 
-async def test_promptcap_001_an_image_is_taken_where_it_is_advertised(tmp_path):
-    home = Home.make(tmp_path)
+# -- what the full profile advertises --------------------------------------------------------------
+
+WITH_IMAGE = [{"type": "text", "text": "hi"}, image()]
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> Iterator[Record]:
+    home = Home.make(tmp_path_factory.mktemp("full"))
     home.play(conformance(home), '[acp]\nprofile = "full"\n')
+    return trio.run(converse_in_full, home)
+
+
+async def converse_in_full(home: Home) -> Record:
+    record = Record()
     async with running(home) as daemon:
-        capabilities = (await daemon.initialize())["capabilities"]
-        assert capabilities == {"session": {"prompt": {"image": {}}}}
-        blocks = [{"type": "text", "text": "hi"}, image()]
-        turn = await daemon.prompt(await daemon.new_session(home.workspace), blocks)
-        assert await turn.ended() == "end_turn"
-        assert [update["content"] for update in turn.of("user_message")] == [blocks]
+        record.frames = daemon.frames
+        record.initialize = await daemon.initialize()
+        record.answers["new"] = new = await daemon.request("session/new", {"cwd": str(home.workspace)})
+        session = {"sessionId": new["sessionId"]}
+        turn = await daemon.prompt(new["sessionId"], WITH_IMAGE)
+        record.updates["image"] = turn.updates
+        start = len(daemon.frames)
+        setting = {**session, "configId": "mode", "type": "id", "value": "plan"}
+        record.answers["set"] = await daemon.request("session/set_config_option", setting)
+        record.updates["set"] = daemon.updates(new["sessionId"], start)
+        record.answers["close"] = await daemon.request("session/close", session)
+        opening = {**session, "cwd": str(home.workspace)}
+        record.answers["resume"] = await daemon.request("session/resume", opening)
+        record.answers["list"] = await daemon.request("session/list")
+        record.answers["delete"] = await daemon.request("session/delete", session)
+        record.answers["list after"] = await daemon.request("session/list")
+        record.answers["delete again"] = await daemon.request("session/delete", session)
+    return record
+
+
+def test_promptcap_001_an_image_is_taken_where_it_is_advertised(full):
+    assert full.initialize["capabilities"]["session"]["prompt"] == {"image": {}}
+    users = [u["content"] for u in full.updates["image"] if u["sessionUpdate"] == "user_message"]
+    assert users == [WITH_IMAGE]
+    assert states(full.updates["image"])[-1] == ("idle", "end_turn")
+
+
+def test_delete_201_delete_answers_an_empty_object(full):
+    assert full.initialize["capabilities"]["session"]["delete"] == {}
+    assert full.answers["delete"] == {}
+
+
+def test_delete_202_what_is_deleted_is_gone_from_the_list(full):
+    session = full.answers["new"]["sessionId"]
+    assert [entry["sessionId"] for entry in full.answers["list"]["sessions"]] == [session]
+    assert full.answers["list after"]["sessions"] == []
+
+
+def test_delete_203_a_second_delete_is_silent(full):
+    assert full.answers["delete again"] == {}
+
+
+@pytest.mark.parametrize("step", ["new", "set", "resume"])
+def test_config_201_and_203_and_204_options_are_well_formed_and_each_has_one_of_its_values(full, step):
+    options = full.answers[step]["configOptions"]
+    ids = [option["configId"] for option in options]
+    assert "mode" in ids
+    assert len(set(ids)) == len(ids)
+    for option in options:
+        values = [choice["value"] for choice in option["options"]]
+        assert len(set(values)) == len(values)
+        assert option["currentValue"] in values
+        assert option["name"]
+
+
+def test_config_202_setting_an_option_answers_the_complete_list(full):
+    before, after = (full.answers[step]["configOptions"] for step in ("new", "set"))
+    assert [option["configId"] for option in after] == [option["configId"] for option in before]
+    assert next(option["currentValue"] for option in after if option["configId"] == "mode") == "plan"
+    assert full.answers["resume"]["configOptions"] == after
+
+
+def test_config_206_the_update_is_the_complete_list(full):
+    (update,) = [u for u in full.updates["set"] if u["sessionUpdate"] == "config_option_update"]
+    assert update["configOptions"] == full.answers["set"]["configOptions"]
 
 
 # -- state -----------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ async def test_the_full_profile_takes_them_and_another_process_shows_them_again(
         TEXT,
     ]
     async with running(home) as daemon:
-        assert (await daemon.initialize())["capabilities"] == {"session": {"prompt": {"image": {}}}}
+        assert (await daemon.initialize())["capabilities"]["session"]["prompt"] == {"image": {}}
         session = await daemon.new_session(home.workspace)
         turns = [await daemon.prompt(session, blocks) for blocks in (small, large)]
         assert [echo(turn) for turn in turns] == [{turns[0].message_id: small}, {turns[1].message_id: large}]

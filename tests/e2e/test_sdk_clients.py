@@ -192,7 +192,7 @@ def full(driver, tmp_path_factory):
 def test_images_are_advertised_taken_echoed_and_shown_again(full):
     blocks = [image(uri="file:///w/a.png"), {"type": "text", "text": "hi"}, image(mime_type="image/gif")]
     live = full.run("images", blocks=blocks)
-    assert live["initialized"]["capabilities"] == {"session": {"prompt": {"image": {}}}}
+    assert live["initialized"]["capabilities"] == {"session": {"prompt": {"image": {}}, "delete": {}}}
     assert live["images"]["user"]["content"] == blocks
     assert live["images"]["stopReason"] == "end_turn"
     replay = full.run("history", sessionId=live["sessionId"])["replay"]
