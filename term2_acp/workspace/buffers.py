@@ -5,7 +5,8 @@ Rules, beside those of every other file (a path is resolved and decided about fi
 - Only what lies inside the workspace and is no hidden path goes this way, and only UTF-8 text, with or
   without a mark: an editor is asked for text, and most take the bytes of any file for UTF-8.
 - The disk is looked at first. An editor answers for a file that does not exist with an empty buffer, and for
-  a binary one with rubbish.
+  a binary one with rubbish. A new file is not made over a text that only the editor has, though: one that
+  was typed and never saved, or whose file went away. What the model has seen of it may be replaced.
 - A buffer is clean when its text is the file's but for the kind of its line ends and for the last of them,
   which some editors do not count as text. The content is then what the disk holds, exactly. Else there are
   changes that are not saved: the content is the editor's text with the file's mark and line ends put back.
@@ -14,12 +15,12 @@ Rules, beside those of every other file (a path is resolved and decided about fi
 - What the editor refuses is refused. Nothing falls back to the disk, where other words may stand.
 - The editor writes one file that is made or changed, as UTF-8 without a mark: one request, and no write of
   ours. All else is for the disk, as a whole, and is refused where the editor has changes that are not saved.
+- One that shows line feeds for CRLF is given line feeds: it puts CRLF back when it saves, some a second time.
 - An editor goes by a path, so the way is looked at again when it has answered, and once more right before it
   is told to write. A swap while it is at it is the editor's to see.
 """
 
 import functools
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -38,12 +39,13 @@ from term2_acp.workspace.content import (
     has_one_line_end,
     line_end_of,
     read_identified,
-    text_of,
 )
-from term2_acp.workspace.editor import EditorFiles
+from term2_acp.workspace.editor import EditorFiles, EditorRefused, EditorSilent
 from term2_acp.workspace.refusals import ChangedSinceRead, TooLarge, Unsaved
 from term2_acp.workspace.replace import Edit, StagedEdit, Ticket, changed, stage
 from term2_acp.workspace.resolve import require_same
+from term2_acp.workspace.seen import Seen
+from term2_acp.workspace.texts import gist_of, is_clean, utf8_text_of, without_mark
 from term2_acp.workspace.threads import Threads
 
 # Bytes of a text that an editor is told to write. JSON makes six of one at worst, and a frame has 8 MiB.
@@ -57,12 +59,10 @@ _LOOKS = 3
 SETTLES_S = 1.0
 _STEP_S = 0.1
 
-_MARK = "\ufeff"
-
 
 @define(eq=False)
 class BufferEdit:
-    """An edit that the editor is about to be told, with the file it is of looked at.
+    """An edit that the editor is about to be told, with the file it is of looked at; ``told``: it has been.
 
     As a context it lets go of what it holds open.
     """
@@ -74,7 +74,6 @@ class BufferEdit:
     _recheck: Callable[[Edit], None]
     _written: Callable[[Edit], None]
     told: bool = field(default=False, init=False)
-    """Whether the editor has been told."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,12 +100,15 @@ class BufferEdit:
 
 @define(eq=False)
 class Buffers:
-    """One session's way to the editor's files."""
+    """One session's way to the editor's files.
+
+    ``disturbed``: the session may have changed files behind the editor's back.
+    """
 
     editor: EditorFiles
     threads: Threads
+    seen: Seen
     disturbed: bool = field(default=False, init=False)
-    """Whether the session may have changed files behind the editor's back."""
 
     def cover(self, target: Target) -> bool:
         """Whether the file may go through the editor, as far as its path tells."""
@@ -149,12 +151,12 @@ class Buffers:
         if not self.editor.writes or len(edits) != 1:
             return None
         (edit,) = edits
-        if edit.new is None or edit.like is not None or not self.cover(edit.target):
+        if edit.new is None or not self.cover(edit.target):
             return None
         if len(edit.new.data) > MAX_WRITTEN_BYTES:
             return None
-        new = _utf8(edit.new.data)
-        old = _utf8(edit.old.data) if edit.old is not None else _EMPTY
+        new = utf8_text_of(edit.new.data)
+        old = utf8_text_of(edit.old.data) if edit.old is not None else _EMPTY
         if old is None or new is None or old.mark or new.mark:
             return None
         return new.text
@@ -177,7 +179,9 @@ class Buffers:
             FileRefused: the editor refused.
         """
         for edit in edits:
-            if edit.old is not None and not await self._shows(edit.target, edit.old):
+            if edit.old is None:
+                await self._require_untyped(edit.target)
+            elif not (await self._shows(edit.target, edit.old))[0]:
                 raise unsaved(edit.path)
 
     async def stage(
@@ -191,33 +195,47 @@ class Buffers:
         ticket = Ticket()
         try:
             staged, known = await self.threads.run(lambda: _staged(edit, text, ticket))
-            if edit.old is not None and not await self._shows(edit.target, edit.old):
-                raise changed(edit.path)
+            if edit.old is None:
+                await self._require_untyped(edit.target)
+            else:
+                same, feeds = await self._shows(edit.target, edit.old)
+                if not same:
+                    raise changed(edit.path)
+                text = text.replace("\r\n", "\n") if feeds else text
         except BaseException:
             ticket.abandon()
             raise
         return BufferEdit(known, text, staged, self.editor, recheck, written)
 
-    async def _shows(self, target: Target, content: FileContent) -> bool:
-        """Whether the editor shows a file as it was read; true of one that it is not asked for."""
+    async def _shows(self, target: Target, content: FileContent) -> tuple[bool, bool]:
+        """Whether the editor shows a file as it was read, which it does where it is not asked; and whether
+        that is with line feeds alone.
+        """
         if not self.editor.reads or not self.cover(target):
-            return True
-        found = await self.threads.run(lambda: _utf8(content.data))
+            return True, False
+        found = await self.threads.run(lambda: utf8_text_of(content.data))
         if found is None:
-            return True
+            return True, False
         shown = await self.editor.read(target.path)
-        return await self.threads.run(lambda: is_clean(found, shown))
+        feeds = "\n" in shown and "\r" not in shown
+        return await self.threads.run(lambda: is_clean(found, shown)), feeds
 
-
-def is_clean(found: FileText, shown: str) -> bool:
-    """Whether a buffer that shows a text has nothing that the file has not."""
-    return _plain(found.text) == _plain(_without_mark(found, shown))
-
-
-def gist_of(text: str) -> bytes:
-    """A digest that a text has in common with what an editor saves of it (``seen``)."""
-    lines = (line.rstrip(" \t") for line in _plain(text).split("\n"))
-    return hashlib.sha256("\n".join(lines).rstrip("\n").encode()).digest()
+    async def _require_untyped(self, target: Target) -> None:
+        """Refuse to make a file where the editor has a text that is nowhere else and that nobody has read."""
+        if not self.editor.reads or not self.cover(target):
+            return
+        try:
+            shown = await self.editor.read(target.path)
+        except EditorSilent:
+            raise
+        except EditorRefused:
+            return  # the usual answer for what is not there
+        content = await self.threads.run(lambda: _content_of(shown))
+        if content.gist != gist_of("") and not self.seen.knows(target.path, content):
+            raise Unsaved(
+                f"{target.path} is not on the disk, and the editor has a text of it that is not saved. "
+                "Nothing was written. Ask the person to save the file or to close it there."
+            )
 
 
 def unsaved(path: str) -> Unsaved:
@@ -244,7 +262,7 @@ class _Saved:
 
 def _look(path: str) -> _Saved:
     content, identity = read_identified(path)
-    found = _utf8(content.data)
+    found = utf8_text_of(content.data)
     if found is not None:
         content = attrs.evolve(content, gist=gist_of(found.text))
     return _Saved(content, identity, found)
@@ -254,7 +272,7 @@ def _as_shown(path: str, saved: _Saved, found: FileText, shown: str) -> FileCont
     """What the file holds for the person, who sees the text ``shown``."""
     if is_clean(found, shown):
         return saved.content
-    text = _without_mark(found, shown)
+    text = without_mark(found, shown)
     end = line_end_of(found.text)
     if end is not LineEnd.LF and has_one_line_end(found.text) and "\r" not in text:
         text = text.replace("\n", end)
@@ -265,6 +283,10 @@ def _as_shown(path: str, saved: _Saved, found: FileText, shown: str) -> FileCont
     return attrs.evolve(now, on_disk=saved.content.digest, gist=gist_of(text))
 
 
+def _content_of(text: str) -> FileContent:
+    return attrs.evolve(FileContent.of(text.encode()), gist=gist_of(text))
+
+
 def _staged(edit: Edit, text: str, ticket: Ticket) -> tuple[StagedEdit, Edit]:
     """The edit's file looked at, and the edit with its new content as one that the editor has yet to save."""
     staged = stage(edit, write=False)
@@ -272,20 +294,3 @@ def _staged(edit: Edit, text: str, ticket: Ticket) -> tuple[StagedEdit, Edit]:
     assert edit.new is not None, "an editor removes no files"
     under = edit.old.on_disk if edit.old is not None else b""
     return staged, attrs.evolve(edit, new=attrs.evolve(edit.new, on_disk=under, gist=gist_of(text)))
-
-
-def _utf8(data: bytes) -> FileText | None:
-    found = text_of(data)
-    return found if found is not None and found.encoding == "utf-8" else None
-
-
-def _plain(text: str) -> str:
-    """A text with line feeds for its line ends, and without the last one."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.removesuffix("\n")
-
-
-def _without_mark(found: FileText, shown: str) -> str:
-    """The text that an editor shows, without the mark that some take for a character."""
-    return shown.removeprefix(_MARK) if found.mark else shown

@@ -18,6 +18,10 @@ class EditorLost(EditorRefused):
     """The editor was told to write and never said whether it did: it is gone, silent, or talks nonsense."""
 
 
+class EditorSilent(EditorRefused):
+    """The editor was to read and did not answer in time."""
+
+
 class EditorFiles(Protocol):
     """``reads`` and ``writes`` say which of the two the editor offers; the other one is never called."""
 
@@ -37,6 +41,7 @@ class EditorFiles(Protocol):
         Cancelled, the editor is told so.
 
         Raises:
+            EditorSilent: it did not answer in time.
             EditorRefused: there is no text.
         """
         ...

@@ -25,6 +25,7 @@ class Seen:
     """The contents that the model of one session has seen, by canonical path."""
 
     _contents: dict[str, FileContent] = field(factory=dict, init=False)
+    _gone: set[str] = field(factory=set, init=False)  # of these paths, those whose file was removed
 
     def __len__(self) -> int:
         """How many files were seen."""
@@ -33,19 +34,29 @@ class Seen:
     def see(self, path: str, content: FileContent) -> None:
         """The model was given this content, or wrote it."""
         self._contents.pop(path, None)
-        # Of what was saved no gist is kept: nobody but the person has a hand in it from here on.
-        gist = content.gist if content.unsaved else None
-        self._contents[path] = attrs.evolve(content, data=b"", gist=gist)
+        self._contents[path] = attrs.evolve(content, data=b"")
+        self._gone.discard(path)
         if len(self._contents) > MAX_SEEN:
-            del self._contents[next(iter(self._contents))]
+            oldest = next(iter(self._contents))
+            del self._contents[oldest]
+            self._gone.discard(oldest)
 
     def forget(self, path: str) -> None:
-        """The file is not there any more."""
-        self._contents.pop(path, None)
+        """The file is not there any more. An editor may show it still (``knows``)."""
+        if path in self._contents:
+            self._gone.add(path)
 
     def forget_all(self) -> None:
         """What was seen is in no history any more."""
         self._contents.clear()
+        self._gone.clear()
+
+    def knows(self, path: str, content: FileContent) -> bool:
+        """Whether this is what was seen of the file last, as far as a saving leaves it alone."""
+        seen = self._contents.get(path)
+        return seen is not None and (
+            seen.digest == content.digest or (seen.gist is not None and seen.gist == content.gist)
+        )
 
     def require(self, path: str, content: FileContent) -> None:
         """Refuse what the model has not seen, for it must not change it.
@@ -55,8 +66,9 @@ class Seen:
             ChangedSinceRead: it was, and holds something else now.
         """
         seen = self._contents.get(path)
-        if seen is None:
+        if seen is None or path in self._gone:
             raise NotRead(f"{path} exists and was not read in this session. Read it first.")
-        same = seen.digest == content.digest or (seen.gist is not None and seen.gist == content.gist)
+        # What was saved stays as it is: nobody but a person has a hand in it from there on.
+        same = self.knows(path, content) if seen.unsaved else seen.digest == content.digest
         if not same or (content.unsaved and seen.on_disk != content.on_disk):
             raise ChangedSinceRead(f"{path} changed since it was read. Read it again, then edit it.")

@@ -68,8 +68,8 @@ class Workspace:
         self._lookout = Lookout(self._guards)
         self._threads = Threads()
         self._searching = Searching(self._guards, find_ripgrep, self._threads)
-        self._buffers = Buffers(editor, self._threads) if editor is not None else None
         self._seen = Seen()
+        self._buffers = Buffers(editor, self._threads, self._seen) if editor is not None else None
 
     # -- paths -------------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ async def held(root, on: frozenset[str]) -> None:
             params = frame["params"]
             if frame["method"] == "fs/read_text_file":
                 assert "read" in on
-                return {"content": "in the buffer\n"}
+                return {"content": "in the buffer\n" if params["path"].endswith("/a.txt") else ""}
             assert (frame["method"], "write" in on) == ("fs/write_text_file", True)
             wrote.append((params["path"], params["content"]))
             return {}

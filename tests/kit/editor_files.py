@@ -1,7 +1,7 @@
 """An editor that offers its files: buffers over real ones, behind the connection that a door would call.
 
-What it was asked is in ``asked``. It answers in the next tick of the loop, as a reader does; with ``hold`` it
-keeps the answers, and ``let_go`` gives them.
+What it was asked is in ``asked``. It answers in the next tick of the loop, as a reader does; what is of the
+methods in ``hold`` it keeps, and ``let_go`` answers it.
 """
 
 import os
@@ -30,7 +30,7 @@ class EditorWithFiles:
         self.shows = lambda text: text
         self.saves_as = lambda text: text
         self.before_answer = lambda method: None
-        self.hold = False
+        self.hold: set[str] = set()
         self._held: list = []
 
     def files(self, cwd, *, reads=True, writes=True, named=None):
@@ -45,20 +45,22 @@ class EditorWithFiles:
     def call(self, method, params, settle):
         number = len(self.asked)
         self.asked.append((method, params))
+        answered = set()
 
         def answer():
             if number not in self.withdrawn:
                 self.before_answer(method)
+                answered.add(number)
                 settle(self._answer(method, params))
 
-        if self.hold:
+        if method in self.hold:
             self._held.append(answer)
         else:
             trio.lowlevel.current_trio_token().run_sync_soon(answer)
-        return lambda: self.withdrawn.append(number)
+        return lambda: self.withdrawn.extend({number} - answered)
 
     def let_go(self):
-        self.hold = False
+        self.hold = set()
         for answer in self._held:
             answer()
         self._held.clear()

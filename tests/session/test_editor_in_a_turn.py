@@ -57,7 +57,7 @@ async def test_a_turn_reads_and_writes_through_the_editor(tmp_path, editor):
         assert [call["status"] for call in turn.calls.values()] == ["completed"] * 3
         assert (daemon.workspace / "a.txt").read_text() == "two, typed\n"
         assert (daemon.workspace / "b" / "c.txt").read_text() == "new\n"
-        assert editor.methods() == [READ, READ, READ, WRITE, WRITE]
+        assert editor.methods() == [READ, READ, READ, WRITE, READ, WRITE]
         live = fold(daemon.editor.updates(session_id))
         assert await replayed(daemon, session_id) == live
 
@@ -79,20 +79,23 @@ async def test_a_write_that_nobody_answered_for_failed_with_that_word(tmp_path, 
         assert await turn.ended() == "end_turn"
         (call,) = turn.calls.values()
         assert call["status"] == "failed"
-        assert "outcome_unknown: " in words(call)
+        assert (
+            f"outcome_unknown: The editor was to write {daemon.workspace / 'a.txt'}, and is gone."
+            in words(call)
+        )
         assert "no effect" not in words(call)
         live = fold(daemon.editor.updates(session_id))
         assert await replayed(daemon, session_id) == live
 
 
 async def test_a_cancel_while_the_editor_writes_ends_at_once_and_says_what_is_unknown(tmp_path, editor):
-    editor.hold = True
+    editor.hold = {WRITE}
     async with indoors(tmp_path, playing({"go": [[create("a.txt")]]})) as daemon:
         session_id, turn = await daemon.begin("go")
-        await until(lambda: editor.asked)
+        await until(lambda: WRITE in editor.methods())
         await daemon.editor.cancel(session_id)
         assert await turn.ended() == "cancelled"
-        assert editor.withdrawn == [0]
+        assert editor.withdrawn == [1]
         editor.let_go()
         (call,) = turn.calls.values()
         assert call["status"] == "cancelled"
@@ -112,13 +115,13 @@ class EndsEarly(Nester):
         async with context.ports.nesting() as nesting, trio.open_nursery() as nursery:
             name, arguments = prepared.work.calls[0]
             nursery.start_soon(nesting.call, name, json.dumps(arguments), nullcontext)
-            await until(lambda: self.editor.asked)
+            await until(lambda: WRITE in self.editor.methods())
             nursery.cancel_scope.cancel()
         return Outcome("ended")
 
 
 async def test_a_program_that_ends_while_the_editor_writes_for_it_leaves_that_word_too(tmp_path, editor):
-    editor.hold = True
+    editor.hold = {WRITE}
     more = {"nester": EndsEarly(editor)}
     async with indoors(tmp_path, playing({"go": [[nest(create("a.txt"))]]}), more_tools=more) as daemon:
         _, turn = await daemon.begin("go")
@@ -138,7 +141,8 @@ async def test_a_protected_name_asks_before_the_editor_is_told(tmp_path, editor)
         ask = await daemon.editor.next_ask()
         await daemon.editor.choose(ask, "allow-once")
         assert await turn.ended() == "end_turn"
-        assert [params["path"] for _, params in editor.asked] == [str(daemon.workspace / "AGENTS.md")]
+        path = str(daemon.workspace / "AGENTS.md")
+        assert [(method, params["path"]) for method, params in editor.asked] == [(READ, path), (WRITE, path)]
         assert [call["status"] for call in turn.calls.values()] == ["failed", "completed"]
 
 
@@ -162,7 +166,9 @@ async def test_a_client_of_v1_sees_its_buffers_under_the_name_that_it_gave(tmp_p
 
     def serve(frame):
         asked.append((frame["method"], frame["params"]))
-        return {"content": "one, typed\n"} if frame["method"] == READ else {}
+        if frame["method"] == WRITE:
+            return {}
+        return {"content": "one, typed\n" if frame["params"]["path"].endswith("/a.txt") else ""}
 
     async with indoors(tmp_path, playing(rules)) as daemon:
         (daemon.workspace / "a.txt").write_text("one\n")
@@ -181,6 +187,7 @@ async def test_a_client_of_v1_sees_its_buffers_under_the_name_that_it_gave(tmp_p
             (READ, a),
             (READ, a),
             (WRITE, {**a, "content": "two, typed\n"}),
+            (READ, b),
             (WRITE, {**b, "content": "new\n"}),
         ]
         assert [path.name for path in daemon.workspace.iterdir()] == ["a.txt"]

@@ -12,13 +12,14 @@ import attrs
 import pytest
 import trio
 
+from term2_acp.acp.v1 import files
 from term2_acp.domain.content import MAX_DIFF_TEXT, Diff, FileTexts
 from term2_acp.domain.options import Mode
 from term2_acp.tools import patch_plan
 from term2_acp.tools.base import OutcomeUnknown, ToolError
 from term2_acp.transport.peer import Gone
 from term2_acp.workspace import buffers
-from tests.kit.editor_files import READ, WRITE, EditorWithFiles, refusal
+from tests.kit.editor_files import READ, WRITE, EditorWithFiles, refusal, result
 from tests.kit.tools import Bench
 from tests.kit.until import until
 
@@ -109,6 +110,8 @@ async def test_the_bytes_of_a_file_are_kept_where_the_editor_shows_line_feeds(at
     bench = at(writes=not data.startswith(b"\xef"))
     (bench.ws / "a").write_bytes(data)
     editor.shows = lambda text: text.replace("\r\n", "\n").replace("\r", "\n")
+    # It puts the file's own line ends back when it saves, whatever it was given: CRLF become CR CR LF.
+    editor.saves_as = lambda text: text.replace("\n", "\r\n") if b"\r\n" in data else text
     read = await bench.call("read_file", path="a")
     assert "Line ends: " in read.result
     assert "not saved" not in read.result
@@ -117,6 +120,15 @@ async def test_the_bytes_of_a_file_are_kept_where_the_editor_shows_line_feeds(at
     editor.buffers[path_of(bench, "a")] = editor.shows(data.decode("utf-8-sig")) + "3"
     content = await bench.context.files.load(bench.context.files.resolve("a"))
     assert content.data == data + b"3"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_an_editor_that_shows_crlf_or_nothing_is_given_crlf(at, editor, reads):
+    bench = at(reads=reads)
+    (bench.ws / "a").write_bytes(b"one\r\ntwo\r\n")
+    await bench.call("read_file", path="a")
+    await replace(bench, "a", "two", "2\n3")
+    assert editor.asked[-1][1]["content"] == "one\r\n2\r\n3\r\n"
 
 
 @pytest.mark.parametrize("saved", ["one\n", "one"])
@@ -241,7 +253,7 @@ async def test_there_is_one_write_and_it_is_the_editors(at, editor):
     ]:
         await bench.call(tool, **arguments)
         assert editor.asked[-1][1]["path"] == path_of(bench, name)
-    assert editor.methods() == [WRITE] * 2
+    assert editor.methods() == [READ, WRITE] * 2
     assert os.listdir(bench.ws) == []
     (bench.ws / "a").write_text("one\n")
     await bench.call("read_file", path="a")
@@ -341,16 +353,42 @@ async def test_what_changes_while_the_person_is_asked_is_not_written_over(at, ed
     assert WRITE not in editor.methods()
 
 
-async def test_the_disk_is_looked_at_after_the_editor_has_answered(at, editor):
-    """The last look and the request come without a wait between: here it changes at the editor's answer."""
+@pytest.mark.parametrize("what", ["file", "link", "guard"])
+async def test_the_last_look_comes_after_the_editor_has_answered(at, editor, what):
+    """It and the request come without a wait between: here something changes at the editor's answer."""
     bench = at()
-    (bench.ws / "a").write_text("one\n")
-    await bench.call("read_file", path="a")
-    prepared = await bench.prepare("search_replace", path="a", replacements=[("one", "two")])
-    editor.before_answer = lambda method: (bench.ws / "a").write_text("three\n")
-    with pytest.raises(ToolError, match="changed since it was read"):
+    (bench.ws / "sub").mkdir()
+    (bench.ws / "link").symlink_to("sub")
+    (bench.ws / "sub/a").write_text("one\n")
+    await bench.call("read_file", path="link/a")
+    prepared = await bench.prepare("search_replace", path="link/a", replacements=[("one", "two")])
+    editor.buffers[path_of(bench, "sub/a")] = "one\n"
+
+    def change(method):
+        if what == "file":
+            (bench.ws / "sub/a").write_text("three\n")
+        elif what == "link":
+            (bench.ws / "link").unlink()
+            (bench.ws / "link").mkdir()
+        else:
+            (bench.ws / "AGENTS.md").symlink_to("sub/a")
+
+    editor.before_answer = change
+    with pytest.raises(ToolError, match=r"changed since it was read|leads elsewhere|is protected"):
         await bench.run("search_replace", prepared)
     assert WRITE not in editor.methods()
+
+
+async def test_a_file_with_a_mark_is_read_from_the_editor_and_written_on_the_disk(at, editor):
+    bench = at()
+    mark = b"\xef\xbb\xbf"
+    (bench.ws / "a").write_bytes(mark + b"one\n")
+    await bench.call("read_file", path="a")
+    await replace(bench, "a", "one", "two")
+    await bench.call("create_file", path="b", content="\ufeffnew\n")
+    assert (bench.ws / "a").read_bytes() == mark + b"two\n"
+    assert (bench.ws / "b").read_bytes() == mark + b"new\n"
+    assert set(editor.methods()) == {READ}
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -361,7 +399,7 @@ async def test_plan_mode_writes_nothing_either_way(at, editor, reads):
     bench.context = context
     with pytest.raises(ToolError):
         await bench.run("create_file", prepared)
-    assert editor.asked == []
+    assert WRITE not in editor.methods()
     assert os.listdir(bench.ws) == []
 
 
@@ -426,13 +464,89 @@ async def test_an_edit_of_the_disk_does_not_pass_by_what_is_not_saved(at, editor
     assert WRITE not in editor.methods()
 
 
+# -- what only the editor has ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("offers", "arguments"),
+    [
+        ({}, {"path": "a", "content": "new\n"}),
+        ({"writes": False}, {"path": "a", "content": "new\n"}),
+        ({}, {"patch": "*** Begin Patch\n*** Add File: b\n+b\n*** Add File: a\n+new\n*** End Patch\n"}),
+        ({}, {"patch": "*** Begin Patch\n*** Update File: c\n*** Move to: a\n*** End Patch\n"}),
+    ],
+    ids=["through the editor", "on the disk", "of a patch", "the end of a move"],
+)
+async def test_no_file_is_made_over_a_text_that_was_never_saved(at, editor, offers, arguments):
+    bench = at(**offers)
+    tool = "create_file" if "content" in arguments else "apply_patch"
+    (bench.ws / "c").write_text("new\n")
+    await bench.call("read_file", path="c")
+    prepared = await bench.prepare(tool, **arguments)
+    editor.buffers[path_of(bench, "a")] = "typed, and nowhere else\n"
+    with pytest.raises(ToolError, match=r"a is not on the disk, and the editor has a text of it"):
+        await bench.run(tool, prepared)
+    assert WRITE not in editor.methods()
+    assert os.listdir(bench.ws) == ["c"]
+    assert editor.buffers == {path_of(bench, "a"): "typed, and nowhere else\n"}
+    editor.buffers[path_of(bench, "a")] = " \n\n"
+    await bench.run(tool, prepared)
+    assert (bench.ws / "a").read_text() == "new\n"
+
+
+@pytest.mark.parametrize(
+    "reply", [refusal(-32002, "Resource not found"), refusal(), result(b"null"), result(b'{"content":""}')]
+)
+async def test_whatever_an_editor_says_of_a_file_that_is_not_there_it_may_be_made(at, editor, reply):
+    bench = at()
+    editor.answers[READ] = reply
+    await bench.call("create_file", path="a", content="new\n")
+    assert editor.methods() == [READ, WRITE]
+
+
+async def test_a_silent_editor_is_not_told_to_make_a_file(at, editor, monkeypatch):
+    monkeypatch.setattr(files, "READ_S", 0.01)
+    bench = at()
+    editor.hold = {READ}
+    with pytest.raises(ToolError, match=r"did not read .* within"):
+        await bench.call("create_file", path="a", content="new\n")
+    assert WRITE not in editor.methods()
+
+
+@pytest.mark.parametrize("by", ["a patch", "a command"])
+async def test_what_the_model_saw_of_a_file_that_is_gone_may_be_replaced(at, editor, by):
+    """Editors show a file that was removed as long as it is open."""
+    bench = at()
+    (bench.ws / "a").write_bytes(b"one\r\n")
+    await bench.call("read_file", path="a")
+    if by == "a patch":
+        await bench.call("apply_patch", patch="*** Begin Patch\n*** Delete File: a\n*** End Patch\n")
+    else:
+        (bench.ws / "a").unlink()
+    editor.buffers[path_of(bench, "a")] = "one\n"
+    await bench.call("create_file", path="a", content="new\n")
+    assert (bench.ws / "a").read_text() == "new\n"
+
+
+async def test_a_new_file_that_the_editor_has_not_saved_may_be_written_again(at, editor):
+    bench = at()
+    editor.saves = False
+    for text in ("one\n", "two\n"):
+        await bench.call("create_file", path="a", content=text)
+    assert editor.buffers == {path_of(bench, "a"): "two\n"}
+
+
+# -- limits and cancels ----------------------------------------------------------------------------
+
+
 async def test_a_text_too_long_for_a_frame_goes_to_the_disk(at, editor):
     bench = at()
     text = "\x01" * (buffers.MAX_WRITTEN_BYTES + 1)
     await bench.call("create_file", path="a", content=text)
     assert (bench.ws / "a").read_text() == text
+    assert WRITE not in editor.methods()
     await bench.call("create_file", path="b", content=text[1:])
-    assert editor.methods() == [WRITE]
+    assert editor.methods() == [READ, READ, WRITE]
     assert (bench.ws / "b").read_text() == text[1:]
 
 
@@ -445,18 +559,19 @@ async def test_a_cancel_while_the_editor_writes_leaves_word(at, editor):
 
     bench.context = attrs.evolve(bench.context, ports=Ports())
     prepared = await bench.prepare("create_file", path="a", content="x")
-    editor.hold = True
+    editor.hold = {WRITE}
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.run, "create_file", prepared)
-        await until(lambda: editor.asked)
+        await until(lambda: WRITE in editor.methods())
         nursery.cancel_scope.cancel()
     (outcome,) = said
     assert outcome.failed
     assert outcome.result.startswith(f"outcome_unknown: The editor was writing {path_of(bench, 'a')} when")
-    assert editor.withdrawn == [0]
+    assert editor.withdrawn == [1]
 
 
-async def test_a_cancel_before_the_editor_is_told_has_no_effect(at, editor):
+@pytest.mark.parametrize("when", ["at the answer", "at the last look"])
+async def test_a_cancel_before_the_editor_is_told_has_no_effect(at, editor, when):
     bench = at()
     said = []
 
@@ -469,7 +584,10 @@ async def test_a_cancel_before_the_editor_is_told_has_no_effect(at, editor):
     prepared = await bench.prepare("search_replace", path="a", replacements=[("one", "two")])
     before = len(os.listdir("/proc/self/fd"))
     with trio.CancelScope() as scope:
-        editor.before_answer = lambda method: scope.cancel()
+        if when == "at the answer":
+            editor.before_answer = lambda method: scope.cancel()
+        else:
+            bench.context = attrs.evolve(bench.context, mode=scope.cancel)
         await bench.run("search_replace", prepared)
     assert scope.cancelled_caught
     assert said == []

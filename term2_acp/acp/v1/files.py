@@ -23,7 +23,7 @@ from term2_acp.domain.ids import SessionId
 from term2_acp.jsonrpc.errors import ErrorCode
 from term2_acp.permission.choices import escape_for_person
 from term2_acp.transport.peer import ErrorReply, Gone, MalformedReply, Reply, Result
-from term2_acp.workspace.editor import EditorLost, EditorRefused
+from term2_acp.workspace.editor import EditorLost, EditorRefused, EditorSilent
 
 # Seconds that a client has to read a file. It does that by itself, from a buffer or the disk.
 READ_S = 30.0
@@ -76,7 +76,7 @@ class ClientFiles:
             case Gone():
                 raise EditorRefused(f"The editor is gone; it did not {doing}.")
             case None:
-                raise EditorRefused(f"The editor did not {doing} within {READ_S:g} s.")
+                raise EditorSilent(f"The editor did not {doing} within {READ_S:g} s.")
 
     async def write(self, path: str, text: str) -> None:
         """See ``workspace.editor.EditorFiles``. Whatever result comes says that it did."""

@@ -119,7 +119,7 @@ async def test_a_client_that_is_gone_already_was_told_nothing(root, editor):
 
 
 async def test_a_client_that_never_answers_is_given_up_and_told_so(root, editor, autojump_clock):
-    editor.hold = True
+    editor.hold = {READ, WRITE}
     files = editor.files(root / "ws")
     began = trio.current_time()
     with pytest.raises(EditorRefused, match="within 30 s"):
@@ -133,7 +133,7 @@ async def test_a_client_that_never_answers_is_given_up_and_told_so(root, editor,
 
 @pytest.mark.parametrize("what", ["read", "write"])
 async def test_a_cancel_withdraws_the_request(root, editor, what):
-    editor.hold = True
+    editor.hold = {READ, WRITE}
     files = editor.files(root / "ws")
     path = str(root / "ws/a")
     async with trio.open_nursery() as nursery:
