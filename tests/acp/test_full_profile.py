@@ -5,11 +5,14 @@ Under the autojump clock with memory streams and a scripted model. Which of it i
 tests/e2e/test_matrix_v2.py.
 """
 
+import pytest
 import trio
+import trio.testing
 
 from term2_acp.session.commands import COMMANDS
 from term2_acp.session.options import Options
 from tests.kit.indoors import indoors
+from tests.kit.wire import Refused
 
 SCRIPT = """
 [[rules]]
@@ -187,6 +190,36 @@ async def test_a_new_session_whose_request_is_cancelled_is_not_left_open(
         await editor.frame(lambda frame: frame.get("id") == call.request_id)
         assert call.answer["error"]["code"] == -32800
         assert editor.updates(session.session_id) == []
+
+
+@pytest.mark.parametrize("was_open", [False, True])
+async def test_a_resume_that_is_cancelled_leaves_a_session_as_it_was(
+    tmp_path, autojump_clock, monkeypatch, was_open
+):
+    reached = trio.Event()
+
+    async def shown(self):
+        reached.set()
+        await trio.sleep_forever()
+
+    async with daemon(tmp_path) as there:
+        editor = there.editor
+        await editor.initialize()
+        session = await editor.new_session(there.workspace)
+        if not was_open:
+            await editor.request("session/close", {"sessionId": session})
+        with monkeypatch.context() as patch:
+            patch.setattr(Options, "shown", shown)
+            params = {"sessionId": session, "cwd": str(there.workspace)}
+            call = await editor.call("session/resume", params)
+            await reached.wait()
+            await editor.notify("$/cancel_request", {"requestId": call.request_id})
+            with pytest.raises(Refused, match="-32800"):
+                await call.result()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (there.core.registry.find(session) is not None) == was_open
+        if was_open:
+            assert await (await editor.begin(session, "hi")).ended() == "end_turn"
 
 
 # -- commands ------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ class _Session:
     session_id: str
     phase: Phase = Phase.IDLE
     opened_by: tuple[type, Any] | None = None  # the question to resume, until its answer: replay
+    before: "_Session | None" = None  # what was open then, and stays so if the resume fails
     snapshot: bool = False  # the replay has ended with its state_update
     prompt_id: str | None = None
     idles: int = 0
@@ -240,6 +241,7 @@ class _Session:
             call.status = update.get("status", call.status)
 
     def resumed(self) -> None:
+        self.before = None
         assert self.snapshot, f"{self.session_id}: the answer to a resume comes before its state_update"
         unsettled = [call_id for call_id, call in self.calls.items() if call.status not in FINAL]
         assert not unsettled, f"{self.session_id}: replayed calls are not final: {unsettled}"
@@ -298,7 +300,7 @@ class Order:
             known = self._sessions.get(session_id)
             if known is None or (known.phase is Phase.IDLE and not known.opening):
                 asked, meter = (type(message["id"]), message["id"]), Meter(fresh=False)
-                self._sessions[session_id] = _Session(session_id, opened_by=asked, meter=meter)
+                self._sessions[session_id] = _Session(session_id, opened_by=asked, meter=meter, before=known)
 
     def received(self, line: bytes | str) -> None:
         """Hold a line of term2 to the rules.
@@ -339,6 +341,8 @@ class Order:
             session = self._sessions.get(session_id)
             if failed and session is not None and session.opened_by == asked:
                 del self._sessions[session_id]
+                if session.before is not None:
+                    self._sessions[session_id] = session.before
             elif not failed:
                 self._session(session_id, "the answer to a resume").resumed()
         elif method == "session/prompt" and not failed:

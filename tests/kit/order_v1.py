@@ -43,13 +43,21 @@ ANY_TIME = frozenset({"available_commands_update", "current_mode_update", "confi
 OPENING = frozenset({"session/load", "session/resume"})
 
 
+Key = tuple[type, Any]  # of a request: "1" and 1 are two ids
+
+
 @define
 class _Session:
     session_id: str
-    opening: str | None = None
-    prompts: int = 0
+    open: bool = False  # the answer to a request that opened it has come
+    openings: dict[Key, str] = field(factory=dict)  # the requests that are to open it, with their methods
+    prompts: set[Key] = field(factory=set)
     calls: dict[str, str] = field(factory=dict)
     mode_told: bool = False
+
+    @property
+    def loading(self) -> bool:
+        return "session/load" in self.openings.values()
 
     def update(self, update: dict[str, Any]) -> None:
         kind = update["sessionUpdate"]
@@ -59,10 +67,10 @@ class _Session:
         if kind in ANY_TIME:
             return
         if kind == "user_message_chunk":
-            assert self.opening == "session/load", f"{where} outside a load"
+            assert self.loading, f"{where} outside a load"
             return
         assert kind in WORK, f"{where} is no update of v1"
-        assert self.prompts or self.opening == "session/load", f"{where} while nothing goes on"
+        assert self.prompts or self.loading, f"{where} while nothing goes on"
         if kind in ("tool_call", "tool_call_update"):
             self._tool_call(kind, update)
 
@@ -72,7 +80,7 @@ class _Session:
         if kind == "tool_call":
             assert call_id not in self.calls, f"{where} is made twice"
             assert update["title"], f"{where} has no title"
-            if not self.opening:
+            if not self.openings:
                 assert update.get("status") == "pending", f"{where} begins as {update.get('status')}"
             self.calls[call_id] = "pending"
         assert call_id in self.calls, f"{where} is updated before it is made"
@@ -86,16 +94,20 @@ class _Session:
         if output is not None:
             assert output["terminal_id"] == call_id, f"{where}: output of {output['terminal_id']}"
 
-    def end_prompt(self, answer: dict[str, Any]) -> None:
-        self.prompts -= 1
+    def end_prompt(self, key: Key, answer: dict[str, Any]) -> None:
+        self.prompts.discard(key)
         if "result" in answer:
             reason = answer["result"]["stopReason"]
             assert reason in STOP_REASONS, f"{self.session_id}: stopReason {reason!r}"
         self._all_over()
 
-    def end_opening(self) -> None:
-        self.opening = None
-        self._all_over()
+    def end_opening(self, key: Key, answer: dict[str, Any]) -> None:
+        self.openings.pop(key, None)
+        self.open = self.open or "result" in answer
+        if "result" in answer:
+            self._all_over()
+        elif not self.prompts:
+            self.calls.clear()  # a load that was cancelled stops anywhere
 
     def _all_over(self) -> None:
         if self.prompts:
@@ -119,7 +131,7 @@ class OrderV1:
 
     def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
-        self._open: dict[tuple[type, Any], tuple[str, str | None]] = {}
+        self._open: dict[Key, tuple[str, str | None]] = {}
 
     def sent(self, line: bytes | str) -> None:
         """Note what the client asks."""
@@ -136,15 +148,16 @@ class OrderV1:
         session_id = params.get("sessionId") if isinstance(params, dict) else None
         session_id = session_id if isinstance(session_id, str) else None
         request_id, method = message["id"], message["method"]
-        if not isinstance(request_id, int | str) or (type(request_id), request_id) in self._open:
+        key = type(request_id), request_id
+        if not isinstance(request_id, int | str) or key in self._open:
             return
-        self._open[type(request_id), request_id] = method, session_id
-        if method in OPENING and session_id is not None:
-            session = self._sessions.setdefault(session_id, _Session(session_id))
-            session.opening = session.opening or method
-        session = self._sessions.get(session_id) if session_id is not None else None
-        if method == "session/prompt" and session is not None:
-            session.prompts += 1
+        self._open[key] = method, session_id
+        if session_id is None:
+            return
+        if method in OPENING:
+            self._sessions.setdefault(session_id, _Session(session_id)).openings[key] = method
+        elif method == "session/prompt" and session_id in self._sessions:
+            self._sessions[session_id].prompts.add(key)
 
     def received(self, line: bytes | str) -> None:
         """Hold one line of term2 to every rule."""
@@ -167,21 +180,22 @@ class OrderV1:
         request_id = message.get("id")
         if request_id is None:
             return
-        method, session_id = self._open.pop((type(request_id), request_id), ("?", None))
+        key = type(request_id), request_id
+        method, session_id = self._open.pop(key, ("?", None))
         if method == "session/new" and "result" in message:
             made = message["result"]["sessionId"]
             assert made not in self._sessions, f"{made} was made twice"
-            self._sessions[made] = _Session(made)
+            self._sessions[made] = _Session(made, open=True)
         session = self._sessions.get(session_id) if session_id is not None else None
         if session is None:
             return
         if method == "session/prompt":
-            session.end_prompt(message)
+            session.end_prompt(key, message)
         elif method in OPENING:
-            session.end_opening()
-            if "error" in message and message["error"]["code"] != -32600 and not session.prompts:
-                del self._sessions[session.session_id]
+            session.end_opening(key, message)
         elif method in ("session/close", "session/delete") and "result" in message:
+            session.open = False
+        if not (session.open or session.openings or session.prompts):
             del self._sessions[session.session_id]
 
     def finish(self) -> None:

@@ -82,6 +82,32 @@ GOOD = [
 ]
 
 
+S2 = {"sessionId": "s2"}
+# Several requests that are read together, and an answer to each in its turn.
+TOGETHER = {
+    "a prompt before the load that opens its session": [
+        *(sent("session/prompt", 3, **S2), LOAD, failure(3, -32002), result(5)),
+        *(
+            sent("session/prompt", 4, **S2),
+            said("agent_message_chunk", "s2"),
+            result(4, stopReason="refusal"),
+        ),
+    ],
+    "a close before a load": [
+        *NEW,
+        *(sent("session/close", 3, sessionId=S), sent("session/load", 4, sessionId=S)),
+        *(result(3), said("user_message_chunk"), result(4), said("notice")),
+    ],
+    "a load that is refused beside one that goes on": [
+        *(LOAD, sent("session/load", 6, **S2), failure(6), said("user_message_chunk", "s2"), result(5)),
+    ],
+    "a load of an open session that is cancelled": [
+        *(*NEW, sent("session/load", 5, sessionId=S), made("in_progress"), failure(5, -32800)),
+        *(PROMPT, made(), update("failed"), END),
+    ],
+}
+
+
 def check(frames):
     order = OrderV1()
     for direction, frame in frames:
@@ -91,6 +117,11 @@ def check(frames):
 
 def test_a_good_conversation_is_accepted():
     check(GOOD)
+
+
+@pytest.mark.parametrize("frames", TOGETHER.values(), ids=TOGETHER)
+def test_requests_that_are_read_together_are_told_apart(frames):
+    check(frames)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +157,11 @@ def test_a_good_conversation_is_accepted():
         ([*NEW, PROMPT], "never answered"),
         ([*NEW, sent("session/close", 6, sessionId=S), result(6), said("notice")], "not open"),
         ([*NEW, sent("session/delete", 6, sessionId=S), result(6), said("notice")], "not open"),
+        ([LOAD, failure(5, -32800), said("notice", "s2")], "not open"),
+        (
+            [LOAD, said("tool_call", "s2", toolCallId="c", title="T", status="pending"), result(5)],
+            "not final",
+        ),
     ],
 )
 def test_each_rule_holds(frames, why):

@@ -32,10 +32,10 @@ from term2_acp.acp.v1.toolcalls import (
     parent_meta,
     text_piece,
 )
-from term2_acp.domain.content import Terminal, ToolContent
-from term2_acp.domain.events import TerminalOutput, TerminalUpdate
+from term2_acp.domain.content import Terminal, Text, ToolContent
+from term2_acp.domain.events import ExitStatus, TerminalOutput, TerminalUpdate
 from term2_acp.domain.ids import TerminalId, ToolCallId
-from term2_acp.domain.toolcall import ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 
 _FIELDS = ("title", "name", "kind", "status", "locations", "raw_input", "raw_output", "parent")
 
@@ -83,6 +83,7 @@ class Calls:
         # What `take` has to tell of, in the order in which it changed first. A plain member: it is looked at
         # with every chunk of text.
         self.changed: dict[ToolCallId, _Call] = {}
+        self.shown = 0  # how many calls the client was told of
 
     def clear(self) -> None:
         """Forget all calls: their turn has ended."""
@@ -130,6 +131,19 @@ class Calls:
         if call is not None:
             call.output_changed = True
             self.changed[call.call_id] = call
+
+    def break_off(self, why: str) -> None:
+        """Nothing more happens: what runs has ended, nobody knows how, and what is open has failed."""
+        for terminal_id in self._outputs:
+            self.see(TerminalUpdate(terminal_id, exit_status=ExitStatus()))
+        output = {"error": why, "effect": Effect.OUTCOME_UNKNOWN.value}
+        for call in self._calls.values():
+            if not call.final:
+                self.update(
+                    ToolCallUpdate(
+                        call.call_id, status=ToolStatus.FAILED, content=(Text(why),), raw_output=output
+                    )
+                )
 
     def _call(self, call_id: ToolCallId) -> _Call | None:
         """The call, which is about to change; None when it can change no more."""
@@ -201,6 +215,7 @@ class Calls:
         meta = parent_meta(fields["parent"]) if "parent" in fields else {}
         if first:
             call.told = True
+            self.shown += 1
             wire.setdefault("title", fields.get("name") or _NO_TITLE)
             if self._streams and fields.get("kind") is ToolKind.EXECUTE:
                 call.has_terminal = True

@@ -160,5 +160,10 @@ class V1Client:
     def left(self, session_id: SessionId) -> None:
         """The session has ended; see ``session.ports.Client``."""
         del session_id
-        self._projection = None
+        projection, self._projection = self._projection, None
+        if projection is not None:
+            frames: list[bytes] = []
+            projection.break_off(frames)
+            for frame in frames:
+                self._peer.notify_nowait(frame)
         self.refuse(_ENDED)

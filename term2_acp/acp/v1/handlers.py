@@ -55,11 +55,7 @@ def session_new(door: "Door", call: Call) -> Work:
         with named():
             await door.core.store()
             session = await registry.new(cwd, door.client_of(cwd, params.cwd))
-        try:
-            options = await session.options.shown()
-        except BaseException:
-            session.abandon_nowait()  # the request was cancelled: nobody is told of the session
-            raise
+        options = await _options_of(session, made=True)
         call.answer_nowait({"sessionId": session.session_id} | _options(options))
         _introduce(door, session.session_id, params.mcp_servers)
 
@@ -91,15 +87,29 @@ def _open(door: "Door", call: Call, *, replay: bool) -> Work:
             cwd = workspace(params.cwd)
             with named(session_id):
                 await door.core.store()
-                await registry.open(session_id, cwd, door.client_of(cwd, params.cwd), replay=replay)
+                client = door.client_of(cwd, params.cwd)
+                await registry.open(session_id, cwd, client, replay=replay)
                 session = registry.find(session_id)
-                options = () if session is None else await session.options.shown()
+                options = () if session is None else await _options_of(session, made=session.client is client)
         finally:
             registry.release_nowait(session_id)
         _introduce(door, session_id, params.mcp_servers)
         return _options(options)
 
     return work
+
+
+async def _options_of(session: "Session", *, made: bool) -> tuple[SessionOption, ...]:
+    """The options of a session. If the request is cancelled here, nobody is told that the session is open.
+
+    So one that was ``made`` by the request is ended then, and others may open it.
+    """
+    try:
+        return await session.options.shown()
+    except BaseException:
+        if made:
+            session.abandon_nowait()
+        raise
 
 
 def _options(options: tuple[SessionOption, ...]) -> dict[str, Any]:

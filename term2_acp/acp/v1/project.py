@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from attrs import evolve
+
 from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, encode_text, split_text, whole_characters
 from term2_acp.acp.shown import Wire, fit_block, text_block
 from term2_acp.acp.v1 import updates
@@ -53,6 +55,7 @@ class Projection:
         "_chunk_head",
         "_chunk_id",
         "_chunk_kind",
+        "_compacting",
         "_features",
         "_head",
         "_live",
@@ -75,6 +78,7 @@ class Projection:
         self._room = max_frame_bytes - len(self._head) - updates.UPDATE_OVERHEAD
         self._features = features
         self._calls = Calls(whole_characters(cwd), features)
+        self._compacting: ev.CompactionUpdate | None = None  # the one that the client sees under way
         self._live = False
         self._speaks = ""  # the id of the agent's message that the client shows last; empty for none
         self._chunk_kind: type | None = None
@@ -99,6 +103,19 @@ class Projection:
             if write is not None and not (self._live and _says_why(events, place)):
                 write(self, frames, event)
         self._tell_calls(frames)
+
+    def break_off(self, frames: Frames) -> None:
+        """Append the ends of what the client sees under way: the session has ended before its turn did.
+
+        The words are those of a replay, which finds the same things open in the journal.
+        """
+        from term2_acp.session.replay import NOT_COMPACTED, UNKNOWN  # with the first session
+
+        self._calls.break_off(UNKNOWN)
+        self._tell_calls(frames)
+        if self._compacting is not None:
+            failed = ev.CompactionStatus.FAILED
+            self._compaction(frames, evolve(self._compacting, status=failed, error=NOT_COMPACTED))
 
     # -- the turn --------------------------------------------------------------------------------------
 
@@ -167,6 +184,7 @@ class Projection:
 
     def _compaction(self, frames: Frames, event: ev.CompactionUpdate) -> None:
         if self._features.compaction:
+            self._compacting = event if event.status is ev.CompactionStatus.IN_PROGRESS else None
             self._tell_calls(frames)
             self._write_all(frames, updates.compaction_to_wire(event, self._room))
             self._end_speech()
@@ -189,8 +207,10 @@ class Projection:
 
     def _tell_calls(self, frames: Frames) -> None:
         if self._calls.changed:
+            shown = self._calls.shown
             for encoded in self._calls.take(self._room):
                 frames.append(self._head + encoded + _UPDATE_END)
+            if self._calls.shown > shown:  # a call that changes stays where it stands
                 self._end_speech()
 
     def _write_all(self, frames: Frames, wire: Iterable[Wire]) -> None:

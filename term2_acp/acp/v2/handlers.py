@@ -34,12 +34,8 @@ def session_new(door: "Door", call: Call) -> Work:
         with named():
             await door.core.store()
             session = await registry.new(cwd, door.client)
-        try:
-            result = {"sessionId": session.session_id} | await _options(door, session)
-        except BaseException:
-            session.abandon_nowait()  # the request was cancelled: nobody is told of the session
-            raise
-        call.answer_nowait(result)
+        options = await _options(door, session, made=True)
+        call.answer_nowait({"sessionId": session.session_id} | options)
         if door.advertised.commands:
             door.client.show_commands(session.session_id)
         return None
@@ -67,6 +63,7 @@ def session_resume(door: "Door", call: Call) -> Work:
     params = wire.decode(wire.ResumeSession, call.params)
     session_id = SessionId(params.session_id)
     registry = door.core.registry_nowait()
+    before = registry.find(session_id)
     with named(session_id):
         registry.reserve_nowait(session_id)
 
@@ -76,18 +73,28 @@ def session_resume(door: "Door", call: Call) -> Work:
             with named(session_id):
                 await door.core.store()
                 await registry.open(session_id, cwd, door.client, replay=params.replay)
-                return await _options(door, registry.find(session_id))
+                session = registry.find(session_id)
+                return await _options(door, session, made=session is not before)
         finally:
             registry.release_nowait(session_id)
 
     return work
 
 
-async def _options(door: "Door", session: "Session | None") -> dict[str, Any]:
-    """What the result that opens a session has besides; nothing for one that a shutdown closes already."""
+async def _options(door: "Door", session: "Session | None", *, made: bool) -> dict[str, Any]:
+    """What the result that opens a session has besides; nothing for one that a shutdown closes already.
+
+    If the request is cancelled here, nobody is told that the session is open: one that was ``made`` by the
+    request is ended then, and others may open it.
+    """
     if session is None or not door.advertised.options:
         return {}
-    return {"configOptions": options_to_wire(await session.options.shown())}
+    try:
+        return {"configOptions": options_to_wire(await session.options.shown())}
+    except BaseException:
+        if made:
+            session.abandon_nowait()
+        raise
 
 
 def session_set_config_option(door: "Door", call: Call) -> None:

@@ -4,8 +4,11 @@ get wrong without losing anything. The daemon behind it is whole (``indoors``)."
 import json
 
 import pytest
+import trio
+import trio.testing
 
 from term2_acp import __version__
+from term2_acp.session.options import Options
 from tests.kit.editor_v1 import EditorV1, choosing
 from tests.kit.indoors import indoors
 from tests.kit.wire import Refused
@@ -327,6 +330,48 @@ async def test_what_clients_answer_to_updates_is_nothing(daemon, editor):
         '{"jsonrpc":"2.0","error":{"code":-32602,"message":"Invalid params"}}',
     ):
         await daemon.editor.send_bytes(line.encode() + b"\n")
+    assert (await editor.prompt(session, "hi")).text == "Hello."
+
+
+async def test_a_session_that_breaks_off_leaves_no_call_open_and_answers_its_prompt_last(daemon, editor):
+    session = await editor.new_session(daemon.workspace)
+    turn = await editor.begin(session, "ask")
+    await daemon.editor.next_ask()
+
+    def breaks():
+        raise RuntimeError("broken on purpose")
+
+    daemon.session(session).outbox.put_nowait([breaks])
+    with pytest.raises(Refused, match="-32603: The session ended inside term2"):
+        await turn.ended()
+    assert [call["status"] for call in turn.calls.values()] == ["failed"]
+    told = (await editor.load(session, daemon.workspace))[1]
+    (call,) = (update for update in told if update["sessionUpdate"] == "tool_call")
+    assert call["content"] == next(iter(turn.calls.values()))["content"]
+
+
+@pytest.mark.parametrize("was_open", [False, True])
+async def test_a_load_that_is_cancelled_leaves_a_session_as_it_was(daemon, editor, monkeypatch, was_open):
+    session = await editor.new_session(daemon.workspace)
+    if not was_open:
+        await daemon.editor.request("session/close", {"sessionId": session})
+    opened = trio.Event()
+
+    async def never_shown(_options):
+        opened.set()
+        await trio.sleep_forever()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Options, "shown", never_shown)
+        params = {"sessionId": session, "cwd": str(daemon.workspace), "mcpServers": []}
+        call = await daemon.editor.call("session/load", params)
+        await opened.wait()
+        await daemon.editor.notify("$/cancel_request", {"requestId": call.request_id})
+        with pytest.raises(Refused, match="-32800"):
+            await call.result()
+    await trio.testing.wait_all_tasks_blocked()
+    assert (daemon.core.registry.find(session) is not None) == was_open
+    await editor.load(session, daemon.workspace)
     assert (await editor.prompt(session, "hi")).text == "Hello."
 
 

@@ -320,6 +320,42 @@ def test_messages_that_follow_one_another_are_kept_apart():
     assert said == ["Waiting.", "\n\na", "b", "\n\nc", "d", "e", None, "f"]
 
 
+def test_a_call_that_changes_stays_where_it_stands_and_parts_no_messages():
+    shown = projection()
+    told([ToolCallUpdate(CALL, title="T"), ev.AgentMessage(MessageId("m1"), "a")], by=shown)
+    changed, message = told([ev.ToolCallBegan(CALL), ev.AgentMessage(MessageId("m2"), "b")], by=shown)
+    assert changed["sessionUpdate"] == "tool_call_update"
+    assert message == chunk("agent_message", "\n\nb", "m2")
+
+
+def test_what_is_under_way_when_a_session_breaks_off_is_ended_as_a_replay_ends_it():
+    shown, frames, replay, later = projection(FULL), [], Replay(), ToolCallId("call_2")
+    events = [
+        ToolCallUpdate(CALL, title="T", name="shell", kind=ToolKind.EXECUTE, status=ToolStatus.PENDING),
+        ev.TerminalUpdate(TERM, command="x", cwd="/w"),
+        ToolCallUpdate(CALL, content=(Terminal(TERM),)),
+        ToolCallUpdate(later, title="U", name="probe", kind=ToolKind.OTHER, status=ToolStatus.PENDING),
+        ev.TerminalOutput(TERM, b"some"),
+        ev.CompactionUpdate(CompactionId("comp_1"), ev.CompactionStatus.IN_PROGRESS),
+    ]
+    shown.write_to(frames, [ev.Running(), *events])
+    shown.break_off(frames)
+    live = fold(updates_of(frames, MAX_FRAME_BYTES))
+    assert live["terminals"] == {CALL: {"text": "some", "exit": (None, None)}}
+    again = fold(told([*replay.feed(events), *replay.end()], features=FULL))
+    assert live["things"] == again["things"]
+    assert [thing["status"] for thing in live["things"].values()] == ["failed"] * 3
+
+
+def test_nothing_is_said_of_what_had_ended_when_a_session_breaks_off():
+    shown, frames = projection(FULL), []
+    ended = ToolCallUpdate(CALL, title="T", status=ToolStatus.COMPLETED, raw_output={})
+    compacted = ev.CompactionUpdate(CompactionId("comp_1"), ev.CompactionStatus.COMPLETED, "All.")
+    told([ev.Running(), ended, compacted], by=shown)
+    shown.break_off(frames)
+    assert frames == []
+
+
 def test_a_call_stands_before_the_text_that_follows_it_and_is_told_once_a_group():
     events = [
         ToolCallUpdate(CALL, title="T", status=ToolStatus.PENDING),
