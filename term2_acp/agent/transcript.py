@@ -11,7 +11,8 @@ any sequence of events, whatever was cancelled or lost:
 A compaction that completed stands for everything before it: the history begins anew with its summary.
 
 A mode that the person set is told before their next words, once, as words of term2's. The system prompt stays
-the same for a session's life, and so does what a provider remembers of it.
+the same for a session's life, and so does what a provider remembers of it. A mode that is set while the model
+is at work may show in what its calls return, so what is in force then is told even where it is the old one.
 
 Which images of it are sent is for ``agent.images`` to say.
 """
@@ -47,8 +48,8 @@ SUMMARY = (
 # What the model reads of the mode that its person set.
 MODE_TOLD: Mapping[Mode, str] = {
     Mode.STANDARD: (
-        "[term2: The person ended that mode. The session works as usual again: you may edit files and run "
-        "commands in the workspace.]"
+        "[term2: No other mode is in force any more, whatever was said of one before. The session works as "
+        "usual: you may edit files and run commands in the workspace.]"
     ),
     Mode.ASK: (
         "[term2: The person chose the mode `ask`. From here on they are asked before every edit and every "
@@ -90,7 +91,7 @@ class Mark:
     """Where a transcript stands between two turns."""
 
     length: int
-    told: Mode
+    told: Mode | None
 
 
 class Transcript:
@@ -100,7 +101,8 @@ class Transcript:
         self._done: list[Message] = []
         self._reply: _Reply | None = None
         self._mode = Mode.STANDARD
-        self._told = Mode.STANDARD  # the mode that the model knows of
+        self._told: Mode | None = Mode.STANDARD  # the mode that the model knows of; None: of several
+        self._at_work = False  # the model is, as far as events tell
         self._refused = False  # the last turn ended so; its images are let go when it is sure to stand
         self._summary: UserSaid | None = None  # what stands for all before the last compaction
         self._marked = False
@@ -121,7 +123,7 @@ class Transcript:
     def rewind(self, mark: Mark) -> None:
         """Forget everything since ``mark``: a prompt that was refused leaves no trace."""
         self._reply = None
-        self._refused = False
+        self._refused = self._at_work = False
         self._told = mark.told
         if self._compacted is not None:
             self._done, self._compacted = self._compacted, None
@@ -157,6 +159,7 @@ class Transcript:
             [in_words(message) for message in self._done] if self._refused else within_bounds(self._done)
         )
         self._refused = False
+        self._at_work = event.to_model
         if not event.to_model:
             return
         if self._mode is not self._told:
@@ -165,8 +168,11 @@ class Transcript:
         self._done.append(said(event.for_model))
 
     def _on_option_chosen(self, event: ev.OptionChosen) -> None:
-        if event.option_id is OptionId.MODE and event.value in _MODES:
-            self._mode = Mode(event.value)
+        if event.option_id is not OptionId.MODE or event.value not in _MODES or event.value == self._mode:
+            return
+        self._mode = Mode(event.value)
+        if self._at_work:
+            self._told = None
 
     def _on_chunk(self, event: ev.AgentMessageChunk) -> None:
         reply = self._reply
@@ -199,12 +205,13 @@ class Transcript:
             return
         if self._marked and self._compacted is None:
             self._compacted = self._done
-        mode = "" if self._told is Mode.STANDARD else f"\n\n{MODE_TOLD[self._told]}"
+        mode = "" if self._told in (None, Mode.STANDARD) else f"\n\n{MODE_TOLD[self._told]}"
         self._summary = UserSaid(f"{SUMMARY}{event.summary}{mode}")
         self._done = [self._summary]
 
     def _on_idle(self, event: ev.Idle) -> None:
         self._put_away()
+        self._at_work = False
         self._refused = event.failure is not None and event.failure.code in _REFUSED
 
 

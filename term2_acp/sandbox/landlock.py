@@ -34,7 +34,14 @@ from term2_acp.domain.paths import is_within
 from term2_acp.process import Process
 from term2_acp.sandbox import cgroups, child, launch, limits
 from term2_acp.sandbox.command import Command, Exit, nothing_to_say, signal_name
-from term2_acp.sandbox.policy import Layer, Policy, SandboxFailed, SandboxRefused, notes
+from term2_acp.sandbox.policy import (
+    TEMPORARY_FOLDERS,
+    Layer,
+    Policy,
+    SandboxFailed,
+    SandboxRefused,
+    notes,
+)
 from term2_acp.sandbox.seccomp import programs
 
 logger = logging.getLogger(__name__)
@@ -263,9 +270,12 @@ def _has_members(group: int) -> bool:
 
 
 @asynccontextmanager
-async def temporary_folder() -> AsyncIterator[str]:
-    """A new folder that only we may enter, removed with all that is in it."""
-    path = _new_folder()
+async def temporary_folder(*, outside: str | None = None) -> AsyncIterator[str]:
+    """A new folder that only we may enter, removed with all that is in it.
+
+    It is not made in the canonical folder ``outside``, where nothing may be made, unless that is everywhere.
+    """
+    path = _new_folder(outside)
     try:
         yield path
     finally:
@@ -273,8 +283,11 @@ async def temporary_folder() -> AsyncIterator[str]:
             await trio.to_thread.run_sync(_remove_with_leftovers, path, abandon_on_cancel=True)
 
 
-def _new_folder() -> str:
-    return os.path.realpath(tempfile.mkdtemp(prefix=cgroups.name_of_ours() + "-"))
+def _new_folder(outside: str | None) -> str:
+    places = [os.path.realpath(place) for place in (tempfile.gettempdir(), *TEMPORARY_FOLDERS)]
+    elsewhere = (place for place in places if outside is None or not is_within(outside, place))
+    parent = next((place for place in elsewhere if os.access(place, os.W_OK | os.X_OK)), places[0])
+    return os.path.realpath(tempfile.mkdtemp(prefix=cgroups.name_of_ours() + "-", dir=parent))
 
 
 def _remove_with_leftovers(path: str) -> None:

@@ -164,7 +164,8 @@ class Sandbox:
             if candidate.program is not None:
                 running = launch(candidate.program, policy, command, pass_fds=pass_fds, last_word=last_word)
             else:
-                temporary = await stack.enter_async_context(landlock.temporary_folder())
+                kept = confinement.workspace if confinement.is_read_only else None
+                temporary = await stack.enter_async_context(landlock.temporary_folder(outside=kept))
                 variables = environment(self._environ, self._secrets, temporary=temporary)
                 policy = evolve(policy, environment=variables)
                 running = landlock.confine(

@@ -26,6 +26,7 @@ Rules on arguments:
 - Where Landlock alone keeps files from being changed, what it does not know of is refused to all files, since
   a filter sees no path: modes, owners, times, attributes and flags. That is asked for when nothing at all may
   be changed in the workspace; a build could not do without.
+- Requests that make names or copy trees, as btrfs has them, are refused (``requests``).
 - Without a network namespace no socket is made but by ``socketpair``. There is then no other namespace
   either, so nothing may leave the process group by which all are killed, set the limits, priorities or
   processors of others than itself, or use or remove the shared memory, semaphores and queues of System V and
@@ -37,6 +38,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attrs import frozen
+
+from term2_acp.sandbox.requests import answers
 
 if TYPE_CHECKING:
     from seccompy import Filter
@@ -114,8 +117,7 @@ _MACHINE = (
     "vhangup",
 )
 
-# What changes a file and not what is in it. The older calls are only on x86-64. The requests are those that
-# set flags (of a long, of an int, FS_IOC_FSSETXATTR), versions (of both), verity, and how it is encrypted.
+# What changes a file and not what is in it. The older calls are only on x86-64.
 _ATTRIBUTES = (
     "fchmod",
     "fchmodat",
@@ -134,7 +136,6 @@ _ATTRIBUTES = (
     "file_setattr",
 )
 _OLDER_ATTRIBUTES = ("chmod", "chown", "lchown", "utime", "utimes", "futimesat")
-_REQUESTS = (0x4008_6602, 0x4004_6602, 0x401C_5820, 0x4008_7602, 0x4004_7602, 0x4080_6685, 0x800C_6613)
 
 # Only on x86-64.
 _X86 = ("iopl", "ioperm", "modify_ldt", "uselib")
@@ -179,9 +180,6 @@ _NEW_NAMESPACES = 0x7E02_0000
 
 # CLONE_NEWTIME, which only ``unshare`` and ``clone3`` know: in ``clone`` the bit belongs to the exit signal.
 _NEW_TIME = 0x80
-
-# TIOCSTI and TIOCLINUX: typing into a terminal, and pasting into one.
-_TYPING = (0x5412, 0x541C)
 
 # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK; NETLINK_ROUTE.
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
@@ -252,8 +250,9 @@ def programs(*, own_network: bool, keeps_attributes: bool = False) -> tuple[byte
     _only(program, "clone", [_Bits(0, 0, _NEW_NAMESPACES)])
     _only(program, "unshare", [_Bits(0, 0, _NEW_NAMESPACES | _NEW_TIME)])
     _only(program, "personality", *([_Bits(0, value)] for value in _PERSONALITIES))
-    for request in _TYPING:
-        program.errno("ioctl", errno.EPERM, args=_conditions([_Bits(1, request)]))
+    for request, mask, error in answers(by_mounts=own_network, keeps_attributes=keeps_attributes):
+        args = _conditions([_Bits(1, request, mask)])
+        program.errno("ioctl", error, args=args) if error else program.allow("ioctl", args=args)
     _only(program, "socket", *(_INTERNET if own_network else ()))
     _only(program, "socketpair", *([_Bits(0, _UNIX), _Bits(1, kind, _TYPE_BITS)] for kind in _CONNECTED))
     if not own_network:
@@ -273,8 +272,6 @@ def _no_attributes(program: "Filter", *, is_x86: bool) -> None:
     """Refuse to change a file otherwise than by writing, as Landlock refuses the writing."""
     for name in (*_ATTRIBUTES, *(_OLDER_ATTRIBUTES if is_x86 else ())):
         program.errno(name, errno.EACCES)
-    for request in _REQUESTS:
-        program.errno("ioctl", errno.EACCES, args=_conditions([_Bits(1, request)]))
 
 
 def _no_set_uid(program: "Filter", *, is_x86: bool) -> None:

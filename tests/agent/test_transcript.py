@@ -1,6 +1,7 @@
 """The history a provider is given: what is folded from which events, and that it is well paired at every
 prefix of any sequence, cancelled, crashed, compacted or whole."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -249,6 +250,29 @@ def test_a_mode_is_told_once_before_the_next_words_and_so_is_its_end():
 
 def test_a_mode_that_was_left_before_anything_was_said_is_not_told():
     assert fold(chosen(Mode.PLAN), chosen(Mode.STANDARD), prompt("a")) == (UserSaid("a"),)
+
+
+@pytest.mark.parametrize("over", [[IDLE], []], ids=["", "term2 was killed then"])
+def test_a_mode_that_came_and_went_while_the_model_was_at_work_is_told_to_be_over(over):
+    """It read in the result of a call that plan mode is on, and nothing else would say that it is not."""
+    call = (prepared(A), END, settled(A, "Plan mode is on.", Effect.FAILED))
+    answered = (
+        AssistantSaid("", (CallMade(A, "read_file", "{}"),)),
+        ToolAnswered(A, "read_file", "Plan mode is on.", failed=True),
+    )
+    during = [prompt("a"), chosen(Mode.PLAN), *call]
+    back = chosen(Mode.STANDARD)
+    expected = UserSaid("a"), *answered, told(Mode.STANDARD), UserSaid("b"), UserSaid("c")
+    assert fold(*during, back, *over, prompt("b"), IDLE, prompt("c")) == expected
+    command = ev.UserMessage(M, (Text("/help"),), to_model=False)
+    assert fold(*during, back, *over, command, IDLE, prompt("b"), IDLE, prompt("c")) == expected
+    summary = fold(*during, back, *over, BEGINS, compacted(), prompt("b"))
+    assert summary == (summarised(), told(Mode.STANDARD), UserSaid("b"))
+
+
+def test_a_mode_that_is_set_again_while_the_model_is_at_work_is_not_told_again():
+    said = fold(chosen(Mode.PLAN), prompt("a"), chosen(Mode.PLAN), IDLE, prompt("b"))
+    assert said == (told(Mode.PLAN), UserSaid("a"), UserSaid("b"))
 
 
 def test_a_mode_of_a_newer_term2_and_other_options_are_told_nobody():

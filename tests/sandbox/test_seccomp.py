@@ -188,7 +188,7 @@ def test_nothing_but_the_content_of_a_file_is_changed_where_that_is_asked_for(ou
     ]:
         assert (name, keeping(name, 1, 2, 0o644)) == (name, "EACCES")
         assert (name, outside(name, 1, 2, 0o644)) == (name, None)
-    requests = 0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40047602, 0x40806685, 0x800C6613
+    requests = 0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40047602, 0x40806685, 0x800C6613, 0xC0189436
     for request in (*requests, UPPER | 0x40086602):
         assert keeping("ioctl", 3, request) == "EACCES"
         assert outside("ioctl", 3, request) is None
@@ -233,6 +233,28 @@ def test_nothing_types_into_a_terminal(inside):
     for request in (0x5401, 0x5413, 0x541B, 0x5421, 0x5412_0000):
         assert inside("ioctl", 0, request) is None
     assert inside("ioctl", 0x5412, 0x5401) is None
+
+
+def test_no_file_system_makes_or_copies_names_on_request(arch, inside, outside):
+    """btrfs: a subvolume and a snapshot, by all their calls, removing one, its flags; bcachefs: the same."""
+    keeping = Machine(arch, own_network=False, keeps_attributes=True)
+    names = 0x5000940E, 0x50009401, 0x50009417, 0x50009418, 0x5000940F, 0x5000943F, 0x4008941A, 0x402CBC10
+    for request in (*names, *(UPPER | name for name in names)):
+        for machine in (inside, outside, keeping):
+            assert (hex(request), machine("ioctl", 3, request)) == (hex(request), "ENOTTY")
+    for clone in (0x40049409, 0x4020940D):
+        for machine in (inside, outside, keeping):
+            assert machine("ioctl", 3, clone) is None
+
+
+def test_where_nothing_is_mounted_only_requests_that_were_looked_at_are_made(arch, inside, outside):
+    keeping = Machine(arch, own_network=False, keeps_attributes=True)
+    for request in (0x1, 0x2, 0x5401, 0x541B, 0x5421, 0x5451, 0x80086601, 0x801C581F, 0xC020660B):
+        assert outside("ioctl", 3, request) is keeping("ioctl", 3, request) is None
+    # An older name for the version on ext4, the attributes of a FAT, a reflink of OCFS2, a folder of Lustre.
+    for request in (0x40086604, 0x40047211, 0x40186F04, 0x402066F5, 0, 2**32 - 1):
+        assert outside("ioctl", 3, request) == keeping("ioctl", 3, request) == "ENOTTY"
+        assert inside("ioctl", 3, request) is None
 
 
 def test_only_harmless_personalities_are_taken(inside):
