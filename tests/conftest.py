@@ -1,8 +1,8 @@
 """What all tests have in common: they can be run by several processes, and their reports can travel.
 
-The suite keeps every core at work. Its workers have to call each test the same, so bytes are no part of a name:
-those that a compressor makes hold the time of day. And they send their reports as UTF-8; what a test logged
-is part of its report, and some tests log half characters on purpose.
+The suite keeps every core at work. Its workers have to call each test the same, so bytes are no part of a
+name: those that a compressor makes hold the time of day. And they send their reports as UTF-8; what a test
+logged is part of its report, and some tests log half characters on purpose.
 """
 
 import os

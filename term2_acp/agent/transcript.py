@@ -125,9 +125,13 @@ class Transcript:
         self._reply = None
         self._refused = self._at_work = False
         self._told = mark.told
+        self.take_back_compaction()
+        del self._done[mark.length :]
+
+    def take_back_compaction(self) -> None:
+        """Forget every compaction since the last mark, and what was said since the first of them."""
         if self._compacted is not None:
             self._done, self._compacted = self._compacted, None
-        del self._done[mark.length :]
 
     def messages(self) -> tuple[Message, ...]:
         """The history so far, well paired, oldest first, its images within the bounds of a request."""

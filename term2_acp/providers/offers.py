@@ -47,8 +47,9 @@ class ModelOffers(Protocol):
         ...
 
     def effort(self, value: str, wanted: Effort | None) -> Effort:
-        """The effort that the model is asked with: ``wanted``, the process's where that is None, and
-        ``default`` where the model is known not to take it.
+        """The effort that the model is asked with: ``wanted``, where the model is known to take it, else
+        ``default``, since the person could not see what is sent, nor change it. Where ``wanted`` is None, the
+        process's, and ``default`` where the model is known not to take that.
         """
         ...
 

@@ -2,7 +2,8 @@
 
 A mode that changes makes every open ask stale (``permission.broker``): what was asked was asked under the
 other one. A change that the journal cannot take is taken back: whoever set it is told, and the client is
-shown what holds.
+shown what holds. A turn that was admitted since, and so in a mode that holds no longer, is over: what was to
+change nothing must not go on in a mode that lets it.
 """
 
 import contextlib
@@ -80,7 +81,7 @@ class Chooser:
             self._open.pop(change)(failure)
 
     def _say(self, change: Change, mode: str, done: Done, refuse: Refuse) -> None:
-        options = self._history.options
+        options, turn = self._history.options, self._speech.turn
 
         def said() -> None:
             del self._open[change]
@@ -92,6 +93,9 @@ class Chooser:
             before = options.mode
             options.take_back(change)
             self._see_mode(before)
+            admitted = self._speech.turn
+            if admitted is not None and admitted is not turn and options.mode != before:
+                admitted.fail(failure)
             refuse(failure)
             # The client may have shown it already, and the changes behind this one tell it as if it held.
             with contextlib.suppress(Closed):

@@ -67,11 +67,13 @@ class Command(NamedTuple):
 
 def command_of(content: Sequence[ContentBlock]) -> Command | None:
     """The command that a prompt begins with, if it does."""
-    text = next((block.text for block in content if isinstance(block, Text)), "")
+    texts = [block.text for block in content if isinstance(block, Text)]
+    text = texts[0] if texts else ""
     found = re.match(_COMMAND, text)
     if found is None:
         return None
     words = text[found.end() :].strip()
-    # What is attached may be all that there is to plan.
-    to_model = found[1] == PLAN and (bool(words) or len(content) > 1)
+    # What is attached may be all that there is to plan. A blank text is nothing, and servers refuse one.
+    attached = len(content) > len(texts) or any(more.strip() for more in texts[1:])
+    to_model = found[1] == PLAN and (bool(words) or attached)
     return Command(found[1], words, found.end(), to_model)

@@ -52,10 +52,11 @@ def model_option(offers: "ModelOffers", chosen: str | None) -> SessionOption | N
     musts = {model.value: model for model in (default, current)}
     provider = _provider(current)
     ranked = sorted(models.values(), key=lambda model: _provider(model) != provider)
-    listed = {model.value: model for model in ranked[:MOST_MODELS]}
-    missing = [model for value, model in musts.items() if value not in listed]
-    # What is there for a reason of its own stands before the list, and not in the place of its last ones.
-    shown = [*missing, *list(listed.values())[: MOST_MODELS - len(missing)]]
+    # What is there for a reason of its own stands before the list, unless it is well within what is shown.
+    within = {model.value for model in ranked[: MOST_MODELS - len(musts)]}
+    ahead = {value: model for value, model in musts.items() if value not in within}
+    rest = [model for model in ranked if model.value not in ahead]
+    shown = [*ahead.values(), *rest[: MOST_MODELS - len(ahead)]]
     choices = tuple(OptionChoice(model.value, model.name, model.description) for model in shown)
     return SessionOption(OptionId.MODEL, "Model", "model", current.value, choices)
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # with the first question about a model
     from term2_acp.agent.mind import Mind
     from term2_acp.providers.base import ModelSource
 
-# Values that an error names, and characters of each: a server may have hundreds of models.
+# Values that an error names, and characters of each: a server may have hundreds of models. What was said in
+# place of one is repeated without the keys in it: somebody pastes one into the wrong field.
 _NAMED = 20
 _NAMED_CHARACTERS = 100
 
@@ -169,18 +170,22 @@ class Options:
         options = {option.option_id: option for option in self._shown or self.known_nowait()}
         option = next((each for each in options.values() if each.option_id == option_id), None)
         if option is None:
-            raise UnknownOption(f"there is no option {option_id[:_NAMED_CHARACTERS]!r}", tuple(options))
+            raise UnknownOption(f"there is no option {self._repeated(option_id)!r}", tuple(options))
         valid = tuple(choice.value for choice in option.choices)
         if value not in valid:
-            what = f"the option {option_id!r} cannot be {value[:_NAMED_CHARACTERS]!r}"
-            raise UnknownValue(what, valid)
+            raise UnknownValue(f"the option {option_id!r} cannot be {self._repeated(value)!r}", valid)
         return self.put_nowait(option.option_id, value)
+
+    def _repeated(self, said: str) -> str:
+        """Redacted before it is cut: half a key is no key that anyone would find again."""
+        return self._mind.redactor.redact(said)[:_NAMED_CHARACTERS]
 
     def put_nowait(self, option_id: OptionId, value: str) -> Change:
         """The same for a value that is known to be valid."""
         values = {option_id: value}
         offers = self._mind.offers
         if option_id is OptionId.MODEL and offers is not None:
+            self._lost = None  # what the person chose anew they know of
             effort = self.effort
             if effort not in (None, Effort.DEFAULT) and effort not in offers.levels(value):
                 values[OptionId.EFFORT] = Effort.DEFAULT

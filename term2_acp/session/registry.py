@@ -178,9 +178,10 @@ class Registry:
 
         - ``ClaimedElsewhere``: another process has it open.
         - ``CloseFailed``: its turn did not settle in time. One that does, later, lets it go.
-        - ``StoreFailed``: it cannot be removed. It may have lost its artifacts, and can be deleted again.
+        - ``StoreFailed``: it cannot be removed. It may have lost its artifacts and the end of a long history,
+          and can be deleted again.
 
-        Cancelled, the session may have been removed or not.
+        Cancelled, the session may have been removed, in part, or not.
         """
         return self._deletions.begin_nowait(session_id)
 

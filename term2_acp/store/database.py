@@ -89,12 +89,15 @@ class Database:
             raise UnknownSession
         journal.append(self._connection, number, rows)
 
-    def remove(self, session_id: str) -> None:
-        """Remove a session and its journal; nothing happens when there is no such session."""
+    def remove(self, session_id: str) -> bool:
+        """Remove a session, or the end of one that is long; whether there is more of it to remove."""
         number = sessions.number_of(self._connection, session_id)
-        if number is not None:
-            journal.remove(self._connection, number)
-            sessions.remove(self._connection, number)
+        if number is None:
+            return False
+        if journal.remove(self._connection, number):
+            return True
+        sessions.remove(self._connection, number)
+        return False
 
     def empty_log(self) -> bool:
         """Fold the write-ahead log in and leave nothing of it behind; False where others use it just now."""

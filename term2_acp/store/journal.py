@@ -27,6 +27,11 @@ logger = logging.getLogger(__name__)
 CHUNK_ROWS = 500
 CHUNK_BYTES = 1024 * 1024
 
+# One piece of a removal: some 50 ms, in which nobody else can write. The bytes that a row takes beside its
+# body are counted too, or a piece of short rows would be a hundred thousand of them.
+PIECE_BYTES = 4 * 1024 * 1024
+_BESIDE_BODY = 64
+
 _SEQ_BITS = 32
 
 
@@ -74,11 +79,27 @@ def span(connection: sqlite3.Connection, number: int) -> tuple[int, int]:
     return start, start if last is None else int(last)
 
 
-def remove(connection: sqlite3.Connection, number: int) -> None:
-    """Remove a session's rows, all of them. Inside the caller's write transaction."""
+def remove(connection: sqlite3.Connection, number: int) -> bool:
+    """Remove the last of a session's rows, a piece of them; whether any are left.
+
+    What is left is the beginning of a journal, as a crash leaves one. Inside the caller's write transaction.
+    """
     start = number << _SEQ_BITS
     limit = start + (1 << _SEQ_BITS) - 1
-    connection.execute("DELETE FROM journal WHERE place BETWEEN ? AND ?", (start, limit))
+    rows = connection.execute(
+        "SELECT place, LENGTH(body) FROM journal WHERE place BETWEEN ? AND ? ORDER BY place DESC",
+        (start, limit),
+    )
+    first, size, left = limit, 0, False
+    for place, length in rows:
+        size += length + _BESIDE_BODY
+        if size > PIECE_BYTES and first != limit:
+            left = True
+            break
+        first = place
+    rows.close()
+    connection.execute("DELETE FROM journal WHERE place BETWEEN ? AND ?", (first, limit))
+    return left
 
 
 def read_chunk(connection: sqlite3.Connection, codec: RowCodec, after: int, until: int) -> Chunk:

@@ -198,13 +198,16 @@ class Store:
         emptied, unless another process reads at that moment: then the next deletion does it, or the last
         process to end. Blocks of the disk that files gave back are not overwritten.
 
-        Raises ``StoreFailed``: it is still in the list, whole but for its artifacts, and can be deleted
-        again. Cancelled, it may have been removed or not.
+        A long journal goes in pieces, from its end, so that nobody else who writes waits for long.
+
+        Raises ``StoreFailed``: it is still in the list, without its artifacts and perhaps the end of a long
+        journal, and can be deleted again. Cancelled, it may have been removed, in part, or not.
         """
         if await self.find(session_id) is None:
             return
         await self._on_thread(lambda: self._remove_artifacts(session_id))
-        await self._writer.write(lambda database: database.remove(session_id))
+        while await self._writer.write(lambda database: database.remove(session_id)):
+            pass
         self._numbers.pop(session_id, None)
         if not self._closed:  # else the log is about to be folded in
             await self._on_thread(self._empty_log)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from term2_acp.config import Config, ModelSettings, ProviderSettings
 from term2_acp.domain.effort import Effort
 from term2_acp.providers.base import Request, UserSaid
+from term2_acp.providers.chaos.model import Chaos
 from term2_acp.providers.choosing.choice import Decided, Nothing, Resolved, Undecided
 from term2_acp.providers.choosing.offering import Offers
 from term2_acp.providers.choosing.opening import Opener
@@ -165,6 +167,7 @@ def test_the_effort_is_the_wanted_one_where_the_model_takes_it() -> None:
     # Of this one nobody says what it takes: the server decides.
     assert list(offers.levels("lab/plain")) == []
     assert offers.effort("lab/plain", None) is Effort.HIGH
+    assert offers.effort("lab/plain", Effort.HIGH) is Effort.DEFAULT, "nobody would see that it is sent"
 
 
 async def test_the_processs_own_model_is_asked_with_the_effort_that_was_chosen() -> None:
@@ -216,6 +219,28 @@ async def test_a_provider_is_made_once_and_closed_with_the_process(monkeypatch: 
         await offers.aclose()
         assert closed == [choices[0].provider]
         await server.until_sockets(0)
+
+
+async def test_a_provider_that_cannot_be_closed_keeps_no_other_open(caplog: pytest.LogCaptureFixture) -> None:
+    class Stuck(Chaos):
+        async def aclose(self) -> None:
+            await trio.lowlevel.checkpoint()
+            closed.append(self.name)
+            if self.name == "b":
+                raise OSError("boom")
+            await trio.lowlevel.checkpoint()
+            closed.append(f"{self.name} at last")
+
+    closed: list[str] = []
+    chaos = ProviderSettings("chaos", seed=1)
+    offers = offers_of("a/chaos", a=chaos, b=chaos, c=chaos)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("term2_acp.providers.chaos.model.Chaos", Stuck)
+        for name in "abc":
+            await offers.source(f"{name}/chaos", None).choice()
+    await offers.aclose()
+    assert sorted(closed) == ["a", "a at last", "b", "c", "c at last"]
+    assert "the provider b cannot be closed" in caplog.text
 
 
 # -- what it costs ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ ambiguous or unknown refused with the candidates named, servers asked only where
 and keys only to the server they are for. Servers are stood in for by what they would say."""
 
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from term2_acp.config import Config, ModelSettings, ProviderSettings
 from term2_acp.domain.effort import Effort
 from term2_acp.providers.base import ConnectionFailed
 from term2_acp.providers.catalog import catalog
+from term2_acp.providers.choosing.candidates import near_to
 from term2_acp.providers.choosing.choice import Decided, Nothing, Resolved, Undecided, Unresolved
 from term2_acp.providers.choosing.resolve import NOTHING_USABLE, resolve
 from term2_acp.providers.local.weights import MODEL_ID as LOCAL_MODEL
@@ -298,6 +300,22 @@ def test_refusals_name_the_candidates(provider: str | None, model: str | None, w
 def test_a_pattern_is_refused_even_if_it_fits_one_model(pattern: str) -> None:
     message = refusal(solve(OPENAI, model=pattern))
     assert candidates(message)[0] == "openai/gpt-5.4-nano"
+
+
+def test_near_ones_are_found_among_thousands_without_comparing_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is done while other sessions wait."""
+    compared = 0
+    ratio = SequenceMatcher.ratio
+
+    def counted(matcher: SequenceMatcher[str]) -> float:
+        nonlocal compared
+        compared += 1
+        return ratio(matcher)
+
+    monkeypatch.setattr(SequenceMatcher, "ratio", counted)
+    names = [f"router/vendor-{number % 40}/model-{number}-instruct" for number in range(3000)]
+    assert next(near_to("Model-1234-instrukt", names)) == "router/vendor-34/model-1234-instruct"
+    assert 0 < compared < 200
 
 
 def test_near_candidates_come_first_and_there_are_never_many() -> None:

@@ -129,6 +129,8 @@ def test_the_first_text_counts_and_no_other():
     assert command_of([link]) is None
     # What is attached may be what there is to plan.
     assert command_of([Text("/plan"), link]).to_model
+    assert command_of([Text("/plan"), Text(" "), Text("it")]).to_model
+    assert not command_of([Text("/plan"), Text("\n ")]).to_model
     assert not command_of([Text("/usage"), link]).to_model
 
 

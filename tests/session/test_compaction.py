@@ -103,8 +103,11 @@ async def test_a_summary_that_cannot_be_kept_has_failed(tmp_path, autojump_clock
         assert error["code"] == "store_full"
         assert compactions(turn) == [("in_progress", None), ("failed", error["message"])]
         assert long not in str(turn.updates)
+        assert "is compacted" not in str(turn.updates)
         disk.free()
         assert (await there.editor.prompt(session_id, "and?")).text == "Fine."
+    told = [message.text for message in model.asked[2].messages]
+    assert told == ["hi", "Hello.", "and?"], "the history is as it was"
     again = Model(info=ModelInfo())
     async with indoors(tmp_path, provider=again, profile="full") as there:
         await there.editor.initialize()

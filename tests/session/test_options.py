@@ -333,6 +333,27 @@ async def test_a_turn_that_failed_takes_no_change_along(tmp_path, autojump_clock
         assert await kept(daemon, session_id) == [("mode", "ask"), ("mode", "plan")]
 
 
+@pytest.mark.parametrize("prompt", ["go", "/plan go"])
+async def test_no_turn_goes_on_in_another_mode_than_it_was_admitted_in(tmp_path, autojump_clock, prompt):
+    """The mode was set before its prompt, and the journal cannot take it but takes the prompt."""
+    async with opened(tmp_path) as (daemon, session_id, command):
+        once = [True]
+        failing(daemon.session(session_id).parts.store, lambda event: is_choice(event) and once.pop())
+        change, sent = await together(
+            daemon.editor,
+            ("session/set_config_option", setting(session_id, "plan")),
+            ("session/prompt", prompting(session_id, prompt)),
+        )
+        with pytest.raises(Refused):
+            await change.result()
+        await sent.result()
+        idle = await daemon.editor.update(session_id, lambda update: update.get("state") == "idle")
+        assert idle["_meta"]["term2"]["error"]["code"] == "store_full"
+        assert (command.ran, daemon.session(session_id).options.mode) == ([], Mode.STANDARD)
+        turn = await daemon.editor.prompt(session_id, "go")
+        assert (turn.text, command.ran) == ("Done.", ["a"])
+
+
 # -- the end -------------------------------------------------------------------------------------------
 
 
@@ -401,6 +422,18 @@ async def test_what_cannot_be_set_says_what_can(tmp_path, autojump_clock):
             options.set_nowait("model", "x" * 1000)
         assert len(str(model.value)) < 500
         assert options.waiting == 0
+
+
+async def test_what_cannot_be_set_is_repeated_without_the_keys_in_it(tmp_path, autojump_clock):
+    key = "sk-live-0123456789abcdef"
+    async with opened(tmp_path, secrets=(key,), offers=offering()) as (daemon, session_id, _command):
+        for option, value in (("model", f"{'x' * 90}{key}"), (key, "x")):
+            error = await daemon.editor.refused(
+                "session/set_config_option", setting(session_id, value, option)
+            )
+            assert error.code == -32602
+            assert key[:8] not in error.message
+            assert "[redacted" in error.message
 
 
 async def test_of_a_session_that_was_never_shown_the_mode_can_be_set(tmp_path, autojump_clock):
@@ -504,6 +537,37 @@ async def test_a_kept_model_that_is_gone_is_told_with_the_next_prompt_and_once(t
         assert "anna" not in str(again.updates)
 
 
+async def test_of_a_kept_model_that_is_gone_nothing_is_told_where_another_was_chosen(
+    tmp_path, autojump_clock
+):
+    gone = {"anna": scripted(tmp_path, "anna")}
+    async with opened(tmp_path, offers=offering(gone)) as (daemon, session_id, _command):
+        await set_to(daemon, session_id, "anna/scripted", "model")
+    here = offering({"ben": scripted(tmp_path, "ben")})
+    async with indoors(tmp_path, SCRIPT, profile="full", offers=here) as daemon:
+        await daemon.editor.initialize()
+        params = {"sessionId": session_id, "cwd": str(daemon.workspace)}
+        await daemon.editor.request("session/resume", params)
+        await set_to(daemon, session_id, "ben/scripted", "model")
+        turn = await daemon.editor.prompt(session_id, "hi")
+        assert turn.text == "I am ben."
+        assert "anna" not in str(turn.updates)
+
+
+async def test_a_kept_effort_that_nobody_can_see_is_not_sent(tmp_path, autojump_clock):
+    """The session had another model when it was set. This one is not known to take any."""
+    async with opened(tmp_path, offers=offering(model="lab/sage")) as (daemon, session_id, _command):
+        await set_to(daemon, session_id, "high", "effort")
+    bare = {"bare": ProviderSettings("openai-compatible", base_url=NOWHERE, models=("any",))}
+    async with indoors(tmp_path, SCRIPT, profile="full", offers=offering(bare, model="bare/any")) as daemon:
+        await daemon.editor.initialize()
+        params = {"sessionId": session_id, "cwd": str(daemon.workspace)}
+        result = await daemon.editor.request("session/resume", params)
+        assert current(result["configOptions"]) == {"mode": "standard", "model": "bare/any"}
+        choice = await daemon.session(session_id).options.source().choice()
+        assert choice.effort is Effort.DEFAULT
+
+
 async def test_a_model_that_is_not_known_yet_has_a_choice_and_is_named_when_it_is(tmp_path, autojump_clock):
     holder = []
 
@@ -540,3 +604,11 @@ async def test_a_router_is_cut_to_what_can_be_read_and_keeps_what_is_in_force(tm
         assert model.current == "many/m299"
         assert values[:3] == ["lab/plain", "many/m299", "many/m0"]
         assert len(values) == len(set(values)) == MOST_MODELS
+        # About where the list is cut.
+        for number in range(MOST_MODELS - 3, MOST_MODELS + 2):
+            await daemon.session(session_id).chooser.choose(OptionId.MODEL, f"many/m{number}")
+            _mode, model = await options.shown()
+            values = [choice.value for choice in model.choices]
+            assert {"lab/plain", model.current, "many/m0"} <= set(values)
+            assert model.current == f"many/m{number}"
+            assert len(values) == len(set(values)) == MOST_MODELS

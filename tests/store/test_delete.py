@@ -159,6 +159,48 @@ async def test_a_full_disk_leaves_it_whole_to_be_deleted_again(opened, record, s
         assert await store.find(A) is None
 
 
+async def test_a_long_one_goes_in_pieces_from_its_end(opened, record, said, history, tmp_path, monkeypatch):
+    monkeypatch.setattr("term2_acp.store.journal.PIECE_BYTES", 1000)
+    events = [said(f"{number} {CANARY} {'x' * 300}") for number in range(9)]
+    made, kept = [], []
+    async with opened(tmp_path, connect=lambda path: _connected(path, made)) as store:
+        for session_id in (A, B):
+            await store.create(record(session_id))
+        for event in events:
+            await store.append(A, [event])
+        removing = made[0].execute
+
+        def execute(sql, *values):
+            if sql.startswith("DELETE FROM journal"):
+                kept.append(removing("SELECT count(*) FROM journal").fetchone()[0])
+            return removing(sql, *values)
+
+        made[0].execute = execute
+        made[0].full = True
+        with pytest.raises(StoreFailed):
+            await store.delete(A)
+        assert len(kept) > 3, "others may write in between"
+        left = await history(store, A)
+        assert left == events[: len(left)]
+        assert 0 < len(left) < len(events)
+        made[0].full = False
+        await store.delete(A)
+        assert await store.find(A) is None
+        assert (await store.find(B)).session_id == B
+    assert left_in(tmp_path) == []
+
+
+async def test_a_row_that_is_longer_than_a_piece_is_one(opened, record, said, tmp_path, monkeypatch):
+    monkeypatch.setattr("term2_acp.store.journal.PIECE_BYTES", 10)
+    async with opened(tmp_path) as store:
+        await store.create(record(A))
+        for number in range(3):
+            await store.append(A, [said(f"{number} {CANARY}")])
+        await store.delete(A)
+        assert await store.find(A) is None
+    assert left_in(tmp_path) == []
+
+
 class _Refusing:
     """A connection on which removing from the list fails, after the journal's rows were removed."""
 

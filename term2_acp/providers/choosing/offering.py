@@ -129,7 +129,9 @@ class Offers:
 
     def effort(self, value: str, wanted: Effort | None) -> Effort:
         """See ``ModelOffers``."""
-        effort = self._opener.effort if wanted is None else wanted
+        if wanted is not None:
+            return wanted if wanted in self.levels(value) else Effort.DEFAULT
+        effort = self._opener.effort
         provider, model = self._located(value)
         if effort is Effort.DEFAULT or provider is None or not provider.is_server:
             return effort

@@ -6,6 +6,7 @@ session hands its text on; nobody waits for those.
 """
 
 import functools
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +25,21 @@ if TYPE_CHECKING:  # see the module
     from term2_acp.providers.servers.listing import Listing
 
 
+logger = logging.getLogger(__name__)
+
+
 class _Opened(NamedTuple):
     """A provider that was made, and what finds out about its models."""
 
     provider: "Provider"
     learn: Callable[[str], Awaitable[None]] = nothing_to_learn
+
+
+async def _close(provider: "Provider") -> None:
+    try:
+        await provider.aclose()
+    except Exception:  # the wall between the providers: what one leaves open ends with the process
+        logger.exception("the provider %s cannot be closed", provider.name)
 
 
 def open_source(resolved: Resolved, *, idle_s: float, state: str | None) -> "ModelSource":
@@ -65,10 +76,10 @@ class Opener:
             opened.provider.rest_nowait()
 
     async def aclose(self) -> None:
-        """As ``Provider.aclose``, for every provider that was made, side by side."""
+        """As ``Provider.aclose``, for every provider that was made, side by side; one's fault is its own."""
         async with trio.open_nursery() as nursery:
             for opened in self._opened.values():
-                nursery.start_soon(opened.provider.aclose)
+                nursery.start_soon(_close, opened.provider)
 
     async def make(self, choice: Choice) -> "ModelSource":
         """``source``, for whoever waits for it."""
