@@ -1,13 +1,18 @@
-"""The door that ACP v1 clients come through (``acp.door.VersionDoor``)."""
+"""The door that ACP v1 clients come through (``acp.door.VersionDoor``).
+
+What shows a session to its client is imported with the first of them: nobody waits for it at ``initialize``.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from term2_acp.acp.core import Core
 from term2_acp.acp.router import NotificationHandler, RequestHandler
 from term2_acp.acp.v1.capabilities import ClientFeatures, initialize_result
-from term2_acp.acp.v1.client import Peer, V1Client
 from term2_acp.acp.v1.handlers import METHODS, NOTIFICATIONS
+
+if TYPE_CHECKING:  # see the module
+    from term2_acp.acp.v1.client import Peer, V1Client
 
 
 class Door:
@@ -29,7 +34,7 @@ class Door:
         }
     )
 
-    def __init__(self, core: Core, peer: Peer, features: ClientFeatures) -> None:
+    def __init__(self, core: Core, peer: "Peer", features: ClientFeatures) -> None:
         self.core = core
         self.features = features
         self._peer = peer
@@ -38,8 +43,10 @@ class Door:
         """See ``acp.door.VersionDoor``."""
         return initialize_result()
 
-    def client_of(self, cwd: str, named: str) -> V1Client:
+    def client_of(self, cwd: str, named: str) -> "V1Client":
         """The editor, as the session of the canonical workspace ``cwd`` sees it; the client named it so."""
+        from term2_acp.acp.v1.client import V1Client
+
         return V1Client(self._peer, self.features, cwd=cwd, named=named)
 
     def notify(self, frame: bytes) -> None:

@@ -16,18 +16,16 @@ import msgspec
 from term2_acp.acp.places import canonical, workspace
 from term2_acp.acp.router import NotificationHandler, RequestHandler
 from term2_acp.acp.v1 import wire
-from term2_acp.acp.v1.client import V1Client
 from term2_acp.acp.v1.errors import busy, named, not_found
-from term2_acp.acp.v1.frames import commands_frame, notice_frame
-from term2_acp.acp.v1.options import modes_to_wire, options_to_wire
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.options import OptionId, SessionOption
 from term2_acp.domain.turn import Failure
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 from term2_acp.transport.peer import Call, Work
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what a session needs is imported with the first one
+    from term2_acp.acp.v1.client import V1Client
     from term2_acp.acp.v1.door import Door
+    from term2_acp.domain.options import SessionOption
     from term2_acp.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -99,7 +97,7 @@ def _open(door: "Door", call: Call, *, replay: bool) -> Work:
     return work
 
 
-async def _options_of(session: "Session", *, made: bool) -> tuple[SessionOption, ...]:
+async def _options_of(session: "Session", *, made: bool) -> "tuple[SessionOption, ...]":
     """The options of a session. If the request is cancelled here, nobody is told that the session is open.
 
     So one that was ``made`` by the request is ended then, and others may open it.
@@ -112,8 +110,10 @@ async def _options_of(session: "Session", *, made: bool) -> tuple[SessionOption,
         raise
 
 
-def _options(options: tuple[SessionOption, ...]) -> dict[str, Any]:
+def _options(options: "tuple[SessionOption, ...]") -> dict[str, Any]:
     """The options of a session, as the answers that open it name them: the mode twice, for older clients."""
+    from term2_acp.acp.v1.options import modes_to_wire, options_to_wire
+
     result: dict[str, Any] = {"configOptions": options_to_wire(options)}
     modes = modes_to_wire(options)
     return result if modes is None else {"modes": modes} | result
@@ -121,6 +121,8 @@ def _options(options: tuple[SessionOption, ...]) -> dict[str, Any]:
 
 def _introduce(door: "Door", session_id: SessionId, servers: list[wire.McpServer] | None) -> None:
     """Say what the session has: its commands, and which of the client's servers it has not."""
+    from term2_acp.acp.v1.frames import commands_frame, notice_frame
+
     door.notify(commands_frame(session_id))
     if servers:
         names = ", ".join(server.name for server in servers)
@@ -224,13 +226,13 @@ def session_cancel(door: "Door", params: msgspec.Raw) -> None:
 def session_set_mode(door: "Door", call: Call) -> None:
     """Set the mode: how freely the session acts, from the next call on."""
     params = wire.decode(wire.SetMode, call.params)
-    _set(door, call, params.session_id, OptionId.MODE, params.mode_id, with_options=False)
+    _set(door, call, params.session_id, "mode", params.mode_id, with_options=False)
 
 
 def session_set_model(door: "Door", call: Call) -> None:
     """Set the model, as clients did it before there were config options."""
     params = wire.decode(wire.SetModel, call.params)
-    _set(door, call, params.session_id, OptionId.MODEL, params.model_id, with_options=False)
+    _set(door, call, params.session_id, "model", params.model_id, with_options=False)
 
 
 def session_set_config_option(door: "Door", call: Call) -> None:
@@ -240,9 +242,11 @@ def session_set_config_option(door: "Door", call: Call) -> None:
 
 
 def _set(door: "Door", call: Call, session_id: str, option: str, value: str, *, with_options: bool) -> None:
+    from term2_acp.acp.v1.options import options_to_wire
+
     session = _live(door, session_id)
 
-    def done(options: tuple[SessionOption, ...]) -> None:
+    def done(options: "tuple[SessionOption, ...]") -> None:
         call.answer_nowait({"configOptions": options_to_wire(options)} if with_options else {})
 
     def refuse(failure: Failure) -> None:
@@ -271,8 +275,10 @@ def _live(door: "Door", session_id: str) -> "Session":
     return session
 
 
-def _client_of(session: "Session") -> V1Client:
+def _client_of(session: "Session") -> "V1Client":
     """The session's editor. All sessions of a connection are opened through its one door."""
+    from term2_acp.acp.v1.client import V1Client
+
     client = session.client
     assert isinstance(client, V1Client)
     return client

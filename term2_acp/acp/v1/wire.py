@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from term2_acp.acp.blocks import content_from_wire
 from term2_acp.acp.fit import whole_characters
 from term2_acp.acp.params import decode_at, invalid
 from term2_acp.acp.places import check_cwd
 from term2_acp.acp.v1.capabilities import IMAGES
-from term2_acp.domain.content import ContentBlock
 
-if TYPE_CHECKING:  # the store is imported with the first session, not at the start
+if TYPE_CHECKING:  # the store is imported with the first session, and content with the first prompt
+    from term2_acp.domain.content import ContentBlock
     from term2_acp.store import Page
 
 # -- params --------------------------------------------------------------------------------------------
@@ -82,8 +81,10 @@ class PromptSession(Params, frozen=True):
     session_id: str
     prompt: list[Any]
 
-    def content(self) -> tuple[ContentBlock, ...]:
+    def content(self) -> "tuple[ContentBlock, ...]":
         """The prompt's blocks, in order; see ``content_from_wire``."""
+        from term2_acp.acp.blocks import content_from_wire
+
         return content_from_wire(self.prompt, images=IMAGES)
 
 

@@ -14,7 +14,6 @@ from term2_acp.acp.router import NotificationHandler, RequestHandler
 from term2_acp.acp.v2 import wire
 from term2_acp.acp.v2.capabilities import Advertised
 from term2_acp.acp.v2.errors import named, named_option
-from term2_acp.acp.v2.options import options_to_wire
 from term2_acp.domain.ids import SessionId
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 from term2_acp.transport.peer import Call, Work
@@ -89,6 +88,8 @@ async def _options(door: "Door", session: "Session | None", *, made: bool) -> di
     """
     if session is None or not door.advertised.options:
         return {}
+    from term2_acp.acp.v2.options import options_to_wire  # with the first session that has any
+
     try:
         return {"configOptions": options_to_wire(await session.options.shown())}
     except BaseException:
@@ -99,6 +100,8 @@ async def _options(door: "Door", session: "Session | None", *, made: bool) -> di
 
 def session_set_config_option(door: "Door", call: Call) -> None:
     """Set an option of a session. It holds from here on; the answer goes out when the change is kept."""
+    from term2_acp.acp.v2.options import options_to_wire
+
     params = wire.decode(wire.SetConfigOption, call.params)
     session_id = SessionId(params.session_id)
     with named(session_id), named_option():
