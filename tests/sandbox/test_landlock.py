@@ -415,9 +415,9 @@ trio.run(main)
 async def test_a_temporary_folder_is_not_made_where_nothing_may_be_made(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     async with temporary_folder() as usual, temporary_folder(outside=str(tmp_path.resolve())) as elsewhere:
-        assert os.listdir(tmp_path) == [os.path.basename(usual)]
-        assert os.path.isdir(elsewhere)
-    assert not os.path.exists(elsewhere)
+        assert [str(each) for each in tmp_path.iterdir()] == [usual]
+        assert Path(elsewhere).is_dir()
+    assert not Path(elsewhere).exists()
 
 
 @real
