@@ -39,7 +39,7 @@ steps = [{ text = "Done." }]
 steps = [{ text = "In short." }]
 """
 
-FLAGS = ("read", "write", "terminal", "terminal_output", "boolean", "notices", "compaction")
+FLAGS = ("read", "write", "terminals", "boolean", "notices", "compaction")
 
 
 class _NoArguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,9 +85,9 @@ def offered(on: frozenset[str]) -> dict[str, Any]:
     markers |= {name: {} for name in ("notices", "compaction") if name in on}
     return {
         "fs": {"readTextFile": "read" in on, "writeTextFile": "write" in on},
-        "terminal": "terminal" in on,
+        "terminal": "terminals" in on,
         "session": markers,
-        "_meta": {"terminal_output": "terminal_output" in on},
+        "_meta": {"terminal_output": "terminals" in on},
     }
 
 
@@ -141,9 +141,9 @@ async def held(root, on: frozenset[str]) -> None:
         loud = next(call for call in turn.calls if turn.calls[call]["title"] == "make noise")
         meta = [u["_meta"] for u in turn.updates if u.get("toolCallId") == loud and "_meta" in u]
         shown = "".join(m["terminal_output"]["data"] for m in meta if "terminal_output" in m)
-        assert shown == ("very loud\n" if "terminal_output" in on else "")
+        assert shown == ("very loud\n" if "terminals" in on else "")
         content = turn.calls[loud]["content"]
-        if "terminal_output" in on:
+        if "terminals" in on:
             assert content == [{"type": "terminal", "terminalId": loud}]
         else:
             assert [item["type"] for item in content] == ["content"]
