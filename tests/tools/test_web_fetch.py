@@ -25,6 +25,7 @@ from term2_acp.tools.web_fetch import WebFetch
 from term2_acp.web.addresses import not_public
 from term2_acp.web.body import to_text
 from term2_acp.web.public import MAX_BODY_BYTES, Fetcher, Reach
+from tests.kit.authorities import authorities
 from tests.kit.model_server import body, head_only, never, open_model_server, status
 from tests.kit.processes import alive, descendants
 
@@ -38,7 +39,8 @@ class Web:
     def __init__(self, server=None) -> None:
         self.port = int(server.base_url.split(":")[2].split("/")[0]) if server else 0
         self.looked_up: list[str] = []
-        fetcher = Fetcher(Reach(resolve=self._resolve, refusal=self._refusal)) if server else Fetcher()
+        reach = Reach(resolve=self._resolve, refusal=self._refusal, authorities=authorities)
+        fetcher = Fetcher(reach) if server else Fetcher()
         self.context = ToolContext(
             files=None, publish=None, sandbox=None, artifacts=None, fetcher=fetcher, redactor=Redactor(())
         )

@@ -19,6 +19,7 @@ from term2_acp.web.addresses import not_public
 from term2_acp.web.body import ContentType, Inflow
 from term2_acp.web.public import Elsewhere, Fetcher, NotFetched, Page, Reach
 from term2_acp.web.url import parse_url
+from tests.kit.authorities import authorities
 from tests.kit.certificates import Certified
 from tests.kit.model_server import Call, ModelServer, body, head_only, never, open_model_server, status
 from tests.kit.until import until
@@ -46,7 +47,7 @@ def fetcher(*ports: int, names: Names | None = None, **more: object) -> Fetcher:
     def refusal(address: str, port: int) -> str | None:
         return None if address == HERE and port in ports else not_public(address)
 
-    return Fetcher(Reach(resolve=names or Names(), refusal=refusal, **more))
+    return Fetcher(Reach(resolve=names or Names(), refusal=refusal, **{"authorities": authorities, **more}))
 
 
 def port_of(server: ModelServer) -> int:
