@@ -15,6 +15,8 @@ Nothing is loaded before somebody asks. The lists are made then, once, and again
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from term2_acp.domain.effort import Effort
 from term2_acp.providers.choosing.choice import Nothing
 from term2_acp.providers.choosing.opening import Opener
@@ -191,8 +193,6 @@ class _WithEffort:
 
     async def choice(self) -> "ModelChoice":
         """See ``ModelSource``."""
-        from attrs import evolve
-
         choice = await self._own.choice()
         return evolve(choice, effort=self._effort(f"{choice.provider.name}/{choice.model}"))
 
