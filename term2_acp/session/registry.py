@@ -21,7 +21,6 @@ from term2_acp.session.deletions import Deletions
 from term2_acp.session.history import History
 from term2_acp.session.parts import SessionParts
 from term2_acp.session.ports import Client
-from term2_acp.session.replay import Replay
 from term2_acp.session.session import Busy, CloseFailed, Session
 from term2_acp.store import Claim, Page, SessionRecord, UnknownSession, now
 
@@ -214,6 +213,8 @@ class Registry:
         self, session_id: SessionId, client: Client | None, *folds: Callable[[ev.Event], None]
     ) -> None:
         """Read the journal once: into the client's view, into the folds of a session, or both."""
+        from term2_acp.session.replay import Replay  # a new session has nothing to replay
+
         replay = Replay()
         async with self._parts.store.journal(session_id) as journal:
             while events := await journal.receive():
