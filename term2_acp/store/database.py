@@ -1,20 +1,23 @@
 """The database as one object: everything here blocks, and runs on the store's thread.
 
-This module and those below it (``schema``, ``sessions``, ``journal``, ``rows``) import sqlite3 and
-cattrs; ``store`` imports it when it is opened, so that a daemon that has no session yet does not pay
-for them.
+This module and those below it (``schema``, ``sessions``, ``journal``) import sqlite3; ``store`` imports it
+when it is opened, so that a daemon that has no session yet does not pay for it. How events become rows is
+imported and made with the first of them: a session that is only made has none, and an editor waits for it.
 """
 
+import functools
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from term2_acp.domain.events import Event
 from term2_acp.store import journal, schema, sessions
 from term2_acp.store.errors import StoreFailed, UnknownSession
 from term2_acp.store.records import Page, SessionRecord
-from term2_acp.store.rows import Row, RowCodec
+
+if TYPE_CHECKING:  # see the module
+    from term2_acp.store.rows import Row, RowCodec
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +33,13 @@ class Database:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._codec = RowCodec()
+
+    @functools.cached_property
+    def _codec(self) -> "RowCodec":
+        """Made where it is needed first, which may be two threads at once: either one will do."""
+        from term2_acp.store.rows import RowCodec
+
+        return RowCodec()
 
     @classmethod
     def open(cls, path: str, connect: Callable[[str], sqlite3.Connection] | None = None) -> "Database":
@@ -76,11 +85,11 @@ class Database:
             raise UnknownSession
         return number
 
-    def to_rows(self, events: Iterable[Event]) -> list[Row]:
+    def to_rows(self, events: Iterable[Event]) -> "list[Row]":
         """The rows that keep these events. Safe on any thread."""
         return self._codec.to_rows(events)
 
-    def append(self, number: int, rows: Sequence[Row], updated_at: str | None, title: str | None) -> None:
+    def append(self, number: int, rows: "Sequence[Row]", updated_at: str | None, title: str | None) -> None:
         """Add rows to a session's journal; with ``updated_at`` it was active then.
 
         Raises ``UnknownSession``, where it has to look.

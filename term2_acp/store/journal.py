@@ -12,13 +12,15 @@ import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import trio
 from attrs import frozen
 
 from term2_acp.domain.events import Event
-from term2_acp.store.rows import DamagedRow, NewerRow, Row, RowCodec
+
+if TYPE_CHECKING:  # with the first row (``database``)
+    from term2_acp.store.rows import Row, RowCodec
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ class Chunk:
     newer: Sequence[Damage]
 
 
-def append(connection: sqlite3.Connection, number: int, rows: Sequence[Row]) -> None:
+def append(connection: sqlite3.Connection, number: int, rows: "Sequence[Row]") -> None:
     """Add the rows behind the session's last. Inside the caller's write transaction.
 
     The last place is looked up for each row (2 us): nothing that is remembered can be wrong after a
@@ -102,8 +104,10 @@ def remove(connection: sqlite3.Connection, number: int) -> bool:
     return left
 
 
-def read_chunk(connection: sqlite3.Connection, codec: RowCodec, after: int, until: int) -> Chunk:
+def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, until: int) -> Chunk:
     """The next rows in ``(after, until]``, within the bounds of a chunk."""
+    from term2_acp.store.rows import DamagedRow, NewerRow
+
     events: list[Event] = []
     damaged: list[Damage] = []
     newer: list[Damage] = []

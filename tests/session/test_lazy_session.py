@@ -38,3 +38,18 @@ def test_a_turn_imports_all_of_it() -> None:
         "import sys, term2_acp.session.workbench, term2_acp.app as app; app.build_toolbox({}, (), '/nowhere')"
     )
     assert loaded_by(f"{turn}; print(*sys.modules)") >= OF_A_TURN
+
+
+def test_a_session_that_is_only_made_needs_no_way_to_write_rows(tmp_path) -> None:
+    program = f"""
+import sys
+from term2_acp.store.database import Database
+from term2_acp.store import SessionRecord, now
+database = Database.open({str(tmp_path / "sessions.db")!r})
+database.commit(lambda: database.create(SessionRecord("s", "/w", None, now(), now())))
+print(*sys.modules)
+print("made" if database.find("s") else "lost")
+"""
+    loaded = loaded_by(program)
+    assert "made" in loaded
+    assert "term2_acp.store.rows" not in loaded
