@@ -6,51 +6,22 @@ They take -32000 for "log in first", whatever stands beside it. So a session tha
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from term2_acp.acp.errors import core_errors, one_line
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 
 
 @contextmanager
 def named(session_id: str | None = None) -> Iterator[None]:
     """Turn what the core raises into the error that the client gets."""
-    # The core's words are imported where they are used: a door is there before the core is.
-    from term2_acp.session.options import UnknownOption, UnknownValue
-    from term2_acp.session.registry import OtherWorkspace
-    from term2_acp.session.session import Busy, CloseFailed
-    from term2_acp.store import BadCursor, ClaimedElsewhere, StoreFailed, UnknownSession
+    from term2_acp.session.options import UnknownOption, UnknownValue  # a door is there before the core is
 
     try:
-        yield
-    except Busy:
-        raise busy() from None
-    except UnknownSession:
-        raise not_found(session_id) from None
-    except OtherWorkspace:
-        raise RpcError(
-            ErrorCode.INVALID_PARAMS, "Invalid params: $.cwd is not the session's workspace"
-        ) from None
-    except BadCursor:
-        raise RpcError(ErrorCode.INVALID_PARAMS, "Invalid params: $.cursor is not one of ours") from None
+        with core_errors(session_id, busy()):
+            yield
     except (UnknownOption, UnknownValue) as unknown:
-        raise RpcError(ErrorCode.INVALID_PARAMS, f"Invalid params: {unknown}") from None
-    except ClaimedElsewhere as elsewhere:
-        raise RpcError(
-            ErrorCode.SESSION_OPEN_ELSEWHERE,
-            "The session is open in another process",
-            {"sessionId": session_id, "pid": elsewhere.pid},
-        ) from None
-    except CloseFailed:
-        raise RpcError(
-            ErrorCode.INTERNAL_ERROR, "The session is closed, but its turn did not end cleanly"
-        ) from None
-    except StoreFailed as failed:
-        raise RpcError(ErrorCode.INTERNAL_ERROR, failed.message) from None
+        raise RpcError(ErrorCode.INVALID_PARAMS, f"Invalid params: {one_line(unknown)}") from None
 
 
 def busy(what: str = "The session has a turn already") -> RpcError:
     """The session cannot take this now."""
     return RpcError(ErrorCode.INVALID_REQUEST, what, {"reason": "busy"})
-
-
-def not_found(session_id: str | None) -> RpcError:
-    """There is no such session here."""
-    return RpcError(ErrorCode.NOT_FOUND, "Session not found", {"sessionId": session_id})

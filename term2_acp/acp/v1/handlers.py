@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from term2_acp.acp.errors import not_found
 from term2_acp.acp.places import canonical, workspace
 from term2_acp.acp.router import NotificationHandler, RequestHandler
 from term2_acp.acp.v1 import wire
-from term2_acp.acp.v1.errors import busy, named, not_found
+from term2_acp.acp.v1.errors import busy, named
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.turn import Failure
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError

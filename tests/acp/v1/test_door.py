@@ -279,6 +279,14 @@ async def test_every_mode_that_is_told_can_be_set_and_both_notifications_follow(
     assert "standard, ask, plan" in refused.message
 
 
+async def test_whatever_is_set_its_refusal_is_one_line(daemon, editor):
+    session = await editor.new_session(daemon.workspace)
+    for params in ({"configId": "mode", "value": "a\nb"}, {"configId": "a\nb", "value": "x"}):
+        refused = await editor.wire.refused("session/set_config_option", {"sessionId": session, **params})
+        assert refused.code == -32602
+        assert len(refused.message.splitlines()) == 1
+
+
 async def test_a_mode_and_a_prompt_in_one_piece_and_the_mode_rules_the_turn(daemon, editor):
     session = await editor.new_session(daemon.workspace)
     daemon.editor.on_ask = choosing("reject_once")
