@@ -1,14 +1,15 @@
 """What happens in a session, in ACP v2's shape.
 
 Events are facts in the order in which they happened. The journal keeps them, a door projects them to
-its version of the protocol, and the transcript folds them into what a provider is told. Three groups:
+its version of the protocol, and the transcript folds them into what a provider is told. Four groups:
 
 - *Shown and kept*: messages, tool calls, terminals, plans, usage, the title, compactions, and the idle that
   ends a turn.
 - *Shown only*: ``Running``, ``RequiresAction``, ``ToolCallBegan``, ``Notice`` and ``OptionsUpdate``. They say
   what is going on now, and nothing is going on when a journal is read.
-- *Kept only* (``domain.kept``): the effect records of tool calls, the end of each model reply, and what the
-  person set of the session. The transcript and the session need them; a person is not shown them.
+- *Kept only* (``domain.kept``): the records of tool calls, the end of each model reply, and what the
+  person set of the session. The transcript, the session and the audit need them; a person is not shown them.
+- *Found only*: ``RecordsLost``, which stands where a journal could not be read.
 
 A chunk appends to the message with its id; a whole message replaces it. The first event for an id
 creates the message or tool call.
@@ -21,8 +22,11 @@ from attrs.validators import optional
 
 from term2_acp.domain.content import ContentBlock, Text, ToolContent
 from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
+from term2_acp.domain.kept import Circumstances as Circumstances
 from term2_acp.domain.kept import OptionChosen as OptionChosen
+from term2_acp.domain.kept import RecordsLost as RecordsLost
 from term2_acp.domain.kept import ReplyEnded as ReplyEnded
+from term2_acp.domain.kept import ToolCallDecided as ToolCallDecided
 from term2_acp.domain.kept import ToolCallDispatched as ToolCallDispatched
 from term2_acp.domain.kept import ToolCallPrepared as ToolCallPrepared
 from term2_acp.domain.kept import ToolCallSettled as ToolCallSettled
@@ -242,17 +246,28 @@ class CompactionUpdate:
     """An upsert of one compaction: what was said before it is summarised for the model.
 
     ``summary`` comes with ``completed``: from there on the model is told this in place of what was said
-    before. ``error`` is a sentence, and comes with ``failed``.
+    before, but for the last ``kept`` messages of its history, which it is told as they are (see
+    ``agent.transcript``). ``error`` is a sentence, and comes with ``failed``.
     """
 
     compaction_id: CompactionId
     status: CompactionStatus
     summary: str | None = None
     error: str | None = None
+    kept: int = field(default=0, validator=whole)
 
 
 ShownOnly = Running | RequiresAction | ToolCallBegan | Notice | OptionsUpdate
-KeptOnly = ToolCallPrepared | ToolCallDispatched | ToolCallSettled | ReplyEnded | OptionChosen
+KeptOnly = (
+    Circumstances
+    | ToolCallPrepared
+    | ToolCallDecided
+    | ToolCallDispatched
+    | ToolCallSettled
+    | ReplyEnded
+    | OptionChosen
+)
+FoundOnly = RecordsLost
 Event = (
     Running
     | RequiresAction
@@ -274,13 +289,26 @@ Event = (
     | Notice
     | OptionsUpdate
     | OptionChosen
+    | Circumstances
     | ToolCallPrepared
+    | ToolCallDecided
     | ToolCallDispatched
     | ToolCallSettled
     | ReplyEnded
+    | RecordsLost
 )
 
 SHOWN_ONLY: frozenset[type] = frozenset({Running, RequiresAction, ToolCallBegan, Notice, OptionsUpdate})
 KEPT_ONLY: frozenset[type] = frozenset(
-    {ToolCallPrepared, ToolCallDispatched, ToolCallSettled, ReplyEnded, OptionChosen}
+    {
+        Circumstances,
+        ToolCallPrepared,
+        ToolCallDecided,
+        ToolCallDispatched,
+        ToolCallSettled,
+        ReplyEnded,
+        OptionChosen,
+    }
 )
+FOUND_ONLY: frozenset[type] = frozenset({RecordsLost})
+NEVER_KEPT: frozenset[type] = SHOWN_ONLY | FOUND_ONLY

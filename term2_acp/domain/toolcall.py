@@ -76,3 +76,30 @@ class Effect(StrEnum):
     COMMITTED = "committed"
     FAILED = "failed"
     OUTCOME_UNKNOWN = "outcome_unknown"
+
+
+class DecidedBy(StrEnum):
+    """Who decided whether a tool call may run.
+
+    ``policy``: the rules of the mode. ``grant``: what the person allowed for the session. ``answer``: what
+    they answered in this turn to an ask that covers it. ``person``: their answer to its own ask.
+    ``nobody``: no answer came that counts, and the call was not allowed.
+    """
+
+    POLICY = "policy"
+    GRANT = "grant"
+    ANSWER = "answer"
+    PERSON = "person"
+    NOBODY = "nobody"
+
+
+@frozen
+class FileDigests:
+    """What a call is to make of one file: the SHA-256 of its bytes, in hex, before and after.
+
+    ``path`` is canonical and absolute. None where there is no such file.
+    """
+
+    path: str
+    before: str | None
+    after: str | None

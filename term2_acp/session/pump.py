@@ -230,4 +230,4 @@ def _honest(idle: ev.Idle, failure: Failure) -> list[Entry]:
 
 _EVENTS: frozenset[type] = frozenset(ev.Event.__args__)
 # What is shown only says what is going on now.
-_KEPT = _EVENTS - ev.SHOWN_ONLY
+_KEPT = _EVENTS - ev.NEVER_KEPT

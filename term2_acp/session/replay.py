@@ -159,7 +159,7 @@ class Replay:
             self._usage = event
         elif isinstance(event, ev.CompactionUpdate):
             self._compaction(event)
-        elif type(event) not in ev.KEPT_ONLY and type(event) not in ev.SHOWN_ONLY:
+        elif type(event) not in ev.KEPT_ONLY and type(event) not in ev.NEVER_KEPT:
             self._end_message()
             self._line.append(event)
 

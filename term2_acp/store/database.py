@@ -89,14 +89,16 @@ class Database:
         """The rows that keep these events. Safe on any thread."""
         return self._codec.to_rows(events)
 
-    def append(self, number: int, rows: "Sequence[Row]", updated_at: str | None, title: str | None) -> None:
-        """Add rows to a session's journal; with ``updated_at`` it was active then.
+    def append(
+        self, number: int, rows: "Sequence[Row]", at: int, updated_at: str | None, title: str | None
+    ) -> None:
+        """Add rows to a session's journal, written ``at``; with ``updated_at`` it was active then.
 
         Raises ``UnknownSession``, where it has to look.
         """
         if updated_at is not None and not sessions.touch(self._connection, number, updated_at, title):
             raise UnknownSession
-        journal.append(self._connection, number, rows)
+        journal.append(self._connection, number, rows, at)
 
     def remove(self, session_id: str) -> bool:
         """Remove a session, or the end of one that is long; whether there is more of it to remove."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 import trio
 from attrs import frozen
 
-from term2_acp.domain.events import Event
+from term2_acp.domain.events import Event, RecordsLost
 
 if TYPE_CHECKING:  # with the first row (``database``)
     from term2_acp.store.rows import Row, RowCodec
@@ -39,24 +39,40 @@ _SEQ_BITS = 32
 
 @frozen
 class Damage:
-    """A row that was skipped. ``reason`` names the fault and holds nothing of the content."""
+    """A row that cannot be read. ``reason`` names the fault and holds nothing of the content.
+
+    ``newer``: it is not damaged, but was written by a newer term2.
+    """
 
     seq: int
     reason: str
+    newer: bool = False
 
 
 @frozen
 class Chunk:
-    """Some rows of a journal, read. ``place`` is the last row's; None when there were none."""
+    """Some rows of a journal, read. ``place`` is the last row's; None when there were none.
+
+    ``events`` has one event for each row, and one ``RecordsLost`` for each run of rows that cannot be read.
+    ``times`` are when their rows were written (milliseconds since 1970), None where that is not known.
+    """
 
     place: int | None
     events: Sequence[Event]
-    damaged: Sequence[Damage]
-    newer: Sequence[Damage]
+    times: Sequence[int | None]
+    lost: Sequence[Damage]
 
 
-def append(connection: sqlite3.Connection, number: int, rows: "Sequence[Row]") -> None:
-    """Add the rows behind the session's last. Inside the caller's write transaction.
+@frozen
+class Dated:
+    """An event of a journal, and when its row was written; see ``Chunk``."""
+
+    event: Event
+    at: int | None
+
+
+def append(connection: sqlite3.Connection, number: int, rows: "Sequence[Row]", at: int) -> None:
+    """Add the rows behind the session's last, written ``at``. Inside the caller's write transaction.
 
     The last place is looked up for each row (2 us): nothing that is remembered can be wrong after a
     rollback or when another process wrote. It is one statement with the insertion, since every call of
@@ -65,9 +81,9 @@ def append(connection: sqlite3.Connection, number: int, rows: "Sequence[Row]") -
     start = number << _SEQ_BITS
     limit = start + (1 << _SEQ_BITS) - 1
     connection.executemany(
-        "INSERT INTO journal (place, version, kind, body) "
-        "SELECT COALESCE(MAX(place), ?) + 1, ?, ?, ? FROM journal WHERE place BETWEEN ? AND ?",
-        [(start, row.version, row.kind, row.body, start, limit) for row in rows],
+        "INSERT INTO journal (place, version, kind, body, at) "
+        "SELECT COALESCE(MAX(place), ?) + 1, ?, ?, ?, ? FROM journal WHERE place BETWEEN ? AND ?",
+        [(start, row.version, row.kind, row.body, at, start, limit) for row in rows],
     )
 
 
@@ -109,27 +125,40 @@ def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, un
     from term2_acp.store.rows import DamagedRow, NewerRow
 
     events: list[Event] = []
-    damaged: list[Damage] = []
-    newer: list[Damage] = []
+    times: list[int | None] = []
+    lost: list[Damage] = []
     place: int | None = None
     size = 0
     cursor = connection.execute(
-        "SELECT place, version, kind, body FROM journal "
+        "SELECT place, version, kind, body, at FROM journal "
         "WHERE place > ? AND place <= ? ORDER BY place LIMIT ?",
         (after, until, CHUNK_ROWS),
     )
-    for place, version, kind, body in cursor:
+    for place, version, kind, body, at in cursor:
         try:
             events.append(codec.from_row(version, kind, body))
+            times.append(at if type(at) is int else None)
         except DamagedRow as error:
-            damaged.append(Damage(_seq(place), f"{kind}: {error}"))
+            lost.append(Damage(_seq(place), f"{kind}: {error}"))
+            _note_loss(events, times, lost[-1])
         except NewerRow:
-            newer.append(Damage(_seq(place), f"{kind}, format {version}"))
+            lost.append(Damage(_seq(place), f"{kind}, format {version}", newer=True))
+            _note_loss(events, times, lost[-1])
         size += len(body or b"")
         if size >= CHUNK_BYTES:
             break
     cursor.close()  # an open cursor is an open read transaction
-    return Chunk(place, events, damaged, newer)
+    return Chunk(place, events, times, lost)
+
+
+def _note_loss(events: list[Event], times: list[int | None], row: Damage) -> None:
+    """Put the lost row where it stands; neighbours are one loss."""
+    last = events[-1] if events else None
+    if isinstance(last, RecordsLost):
+        events[-1] = RecordsLost(last.seq, last.damaged + (not row.newer), last.newer + row.newer)
+    else:
+        events.append(RecordsLost(row.seq, int(not row.newer), int(row.newer)))
+        times.append(None)
 
 
 def _seq(place: int) -> int:
@@ -153,36 +182,40 @@ class JournalReader:
         self._find_span = find_span
         self._read = read
         self._after = self._until = 0
-        self._damaged: list[Damage] = []
-        self._damaged_count = 0
-        self._newer: list[Damage] = []
-        self._newer_count = 0
+        self._first: dict[bool, Damage] = {}  # by whether it is newer; all of them would grow with the damage
+        self._counts = {False: 0, True: 0}
 
     @property
     def skipped(self) -> int:
         """How many rows were damaged or of a newer format, so far."""
-        return self._damaged_count + self._newer_count
+        return sum(self._counts.values())
 
     async def receive(self) -> list[Event]:
         """Wait for the next events, in order; ``[]`` at the end, and from then on.
 
+        A ``RecordsLost`` stands in place of rows that cannot be read.
+
         Raises ``StoreFailed``. Cancelled, it may be called again and goes on where it was.
         """
+        chunk = await self._next()
+        return [] if chunk is None else list(chunk.events)
+
+    async def receive_dated(self) -> list[Dated]:
+        """As ``receive``, each event with its time."""
+        chunk = await self._next()
+        return [] if chunk is None else list(map(Dated, chunk.events, chunk.times))
+
+    async def _next(self) -> Chunk | None:
         while self._after < self._until:
             chunk = await self._read(self._after, self._until)
-            self._note(chunk)
+            for row in chunk.lost:
+                self._first.setdefault(row.newer, row)
+                self._counts[row.newer] += 1
             self._after = self._until if chunk.place is None else chunk.place
             if chunk.events:
-                return list(chunk.events)
+                return chunk
         await trio.lowlevel.checkpoint()
-        return []
-
-    def _note(self, chunk: Chunk) -> None:
-        # The first one is enough to look at; a list of all of them would grow with the damage.
-        self._damaged = self._damaged or list(chunk.damaged[:1])
-        self._damaged_count += len(chunk.damaged)
-        self._newer = self._newer or list(chunk.newer[:1])
-        self._newer_count += len(chunk.newer)
+        return None
 
     async def __aenter__(self) -> Self:
         self._after, self._until = await self._find_span()
@@ -194,12 +227,12 @@ class JournalReader:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        for what, count, first in (
-            ("damaged", self._damaged_count, self._damaged),
-            ("from a newer term2", self._newer_count, self._newer),
-        ):
-            if count:
-                logger.warning(
-                    "session %s: %d row(s) of its journal are %s and were skipped; the first is row %d (%s)",
-                    self._session_id, count, what, first[0].seq, first[0].reason,
-                )  # fmt: skip
+        for newer, first in self._first.items():
+            logger.warning(
+                "session %s: %d row(s) of its journal are %s and were skipped; the first is row %d (%s)",
+                self._session_id,
+                self._counts[newer],
+                "from a newer term2" if newer else "damaged",
+                first.seq,
+                first.reason,
+            )

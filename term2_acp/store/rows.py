@@ -27,11 +27,12 @@ from cattrs.strategies import configure_tagged_union
 
 from term2_acp.domain.content import ContentBlock, Diff, Image, ResourceLink, Terminal, Text, ToolContent
 from term2_acp.domain.events import (
-    SHOWN_ONLY,
+    NEVER_KEPT,
     AgentMessage,
     AgentMessageChunk,
     AgentThought,
     AgentThoughtChunk,
+    Circumstances,
     CompactionUpdate,
     Event,
     Idle,
@@ -42,6 +43,7 @@ from term2_acp.domain.events import (
     TerminalOutput,
     TerminalUpdate,
     ToolCallContentAdded,
+    ToolCallDecided,
     ToolCallDispatched,
     ToolCallPrepared,
     ToolCallSettled,
@@ -71,11 +73,13 @@ _KINDS: dict[str, type] = {
     "usage_update": UsageUpdate,
     "session_info_update": SessionInfoUpdate,
     "tool_call_prepared": ToolCallPrepared,
+    "tool_call_decided": ToolCallDecided,
     "tool_call_dispatched": ToolCallDispatched,
     "tool_call_settled": ToolCallSettled,
     "reply_ended": ReplyEnded,
     "compaction_update": CompactionUpdate,
     "option_chosen": OptionChosen,
+    "circumstances": Circumstances,
 }
 
 _CONTENT_TAGS = {
@@ -180,7 +184,7 @@ def merged(events: Iterable[Event]) -> Sequence[Event]:
             kept[-1] = type(last)(last.message_id, "".join(parts))
 
     for event in events:
-        if type(event) in SHOWN_ONLY:
+        if type(event) in NEVER_KEPT:
             continue
         if not isinstance(event, AgentMessageChunk | AgentThoughtChunk):
             end_run()

@@ -11,6 +11,7 @@ first use (any number of times), ``aclose`` it when the sessions are closed.
 
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -46,6 +47,11 @@ PAGE_SIZE = 50
 def now() -> str:
     """This moment as the store keeps it: ISO 8601, UTC, milliseconds, ``Z``."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def milliseconds() -> int:
+    """This moment as the rows of a journal keep it: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 class Store:
@@ -150,10 +156,11 @@ class Store:
         # Not at each append: while a turn streams, that would be a page more in every commit.
         updated_at = self._clock() if any(type(event) in _ACTIVITY for event in events) else None
         known = self._numbers.get(session_id)
+        at = milliseconds()
 
         def work(database: "Database") -> int:
             number = database.number_of(session_id) if known is None else known
-            database.append(number, rows, updated_at, title)
+            database.append(number, rows, at, updated_at, title)
             return number
 
         self._numbers[session_id] = await self._writer.write(work)

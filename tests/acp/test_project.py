@@ -18,7 +18,7 @@ from term2_acp.domain.content import Change, Diff, Operation, ResourceLink, Term
 from term2_acp.domain.ids import CompactionId, MessageId, PlanId, SessionId, TerminalId, ToolCallId
 from term2_acp.domain.options import OptionChoice, OptionId, SessionOption
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
-from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.toolcall import DecidedBy, Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.domain.usage import TurnUsage, Usage
 from tests.kit.schema import Gate
@@ -356,6 +356,9 @@ KEPT = [
     ev.ToolCallSettled(CALL, Effect.COMMITTED, "done"),
     ev.ReplyEnded("p", "m"),
     ev.OptionChosen(OptionId.MODE, "ask"),
+    ev.Circumstances(MessageId("m"), "Zed 1", "{}", "0.1.0", 2, "p", "m", "default", ("/w",)),
+    ev.ToolCallDecided(CALL, allowed=True, by=DecidedBy.POLICY, mode="standard"),
+    ev.RecordsLost(7, 1, 0),
 ]
 
 
@@ -393,7 +396,7 @@ def test_what_is_only_kept_is_not_shown_under_the_full_profile_either(event):
 def test_every_kind_of_event_is_in_these_tests():
     tried = {type(event) for event, _update in SHOWN + ADVERTISED} | {type(event) for event in KEPT}
     assert tried == set(typing.get_args(ev.Event))
-    assert {type(event) for event in KEPT} == ev.KEPT_ONLY
+    assert {type(event) for event in KEPT} == ev.KEPT_ONLY | ev.FOUND_ONLY
 
 
 def test_chunks_of_messages_and_thoughts_in_turn_keep_their_ids():

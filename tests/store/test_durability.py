@@ -101,7 +101,7 @@ def test_migration_by_many_at_once(tmp_path):
             thread.join()
         assert faults == []
         connection = sqlite3.connect(path)
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("SELECT COUNT(*) FROM sqlite_master WHERE name = 'journal'").fetchone() == (
             1,

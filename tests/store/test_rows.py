@@ -16,14 +16,22 @@ from term2_acp.domain.content import Change, Diff, FileTexts, Image, Operation, 
 from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
 from term2_acp.domain.options import OptionId
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
-from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.toolcall import (
+    DecidedBy,
+    Effect,
+    FileDigests,
+    Location,
+    ToolCallUpdate,
+    ToolKind,
+    ToolStatus,
+)
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.domain.usage import TurnUsage, Usage
 from term2_acp.store.errors import StoreFailed
 from term2_acp.store.rows import FORMAT, DamagedRow, NewerRow, Row, RowCodec, merged
 
 CODEC = RowCodec()
-KEPT = set(typing.get_args(ev.Event)) - ev.SHOWN_ONLY
+KEPT = set(typing.get_args(ev.Event)) - ev.NEVER_KEPT
 
 # Lone surrogates, NUL, U+2028 and U+0085 included.
 text = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -47,7 +55,7 @@ def of(kind, name=""):
         return st.none() | st.dictionaries(text, json_value, max_size=3)
     if name == "raw_output":
         return json_value
-    if kind is int and name.endswith(("_tokens", "_calls", "_usd")):
+    if kind is int and name.endswith(("_tokens", "_calls", "_usd", "_ms", "kept")):
         return count
     if isinstance(kind, typing.NewType):
         return of(kind.__supertype__)
@@ -334,12 +342,19 @@ def test_a_row_of_every_named_shape():
         "usage_update": ev.UsageUpdate(1, 2),
         "session_info_update": ev.SessionInfoUpdate("t", "2026-11-30T10:00:00.000Z"),
         "tool_call_prepared": ev.ToolCallPrepared(ToolCallId("c"), "n", "{}", "p", "d"),
-        "tool_call_dispatched": ev.ToolCallDispatched(ToolCallId("c")),
+        "tool_call_dispatched": ev.ToolCallDispatched(ToolCallId("c"), (FileDigests("/w/a", None, "d"),)),
         "tool_call_settled": ev.ToolCallSettled(ToolCallId("c"), Effect.OUTCOME_UNKNOWN, "r"),
         "reply_ended": ev.ReplyEnded("p", "m", '{"a": 1}'),
         "compaction_update": ev.CompactionUpdate(CompactionId("c"), ev.CompactionStatus.COMPLETED, "s"),
         "option_chosen": ev.OptionChosen(OptionId.MODE, "plan"),
+        "circumstances": ev.Circumstances(
+            MessageId("m"), "Zed 1", "{}", "0.1.0", 2, "p", "m", "default", ("/w",)
+        ),
+        "tool_call_decided": ev.ToolCallDecided(
+            ToolCallId("c"), True, DecidedBy.PERSON, "ask", ("/w/a",), ("edit /w",), "allow-once", 7
+        ),
     }
+    assert set(shapes) == set(CODEC._names.values())
     for kind, event in shapes.items():
         row = CODEC.to_row(event)
         assert row == Row(1, kind, row.body)

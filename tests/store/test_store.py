@@ -12,6 +12,7 @@ import trio
 from term2_acp.domain.events import (
     AgentMessageChunk,
     Idle,
+    RecordsLost,
     RequiresAction,
     Running,
     SessionInfoUpdate,
@@ -21,7 +22,9 @@ from term2_acp.domain.ids import MessageId
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.domain.turn import StopReason
 from term2_acp.store import InlineRunner, Store, StoreFailed, ThreadRunner, UnknownSession, now
+from term2_acp.store.journal import Dated
 from term2_acp.store.schema import open_database
+from term2_acp.store.store import milliseconds
 
 LATER = "2026-11-30T11:00:00.000Z"
 
@@ -384,7 +387,7 @@ async def test_damaged_and_newer_rows_are_skipped_counted_and_named(
         database("UPDATE journal SET kind = 'dream' WHERE place = ?", base + 1)
         with caplog.at_level(logging.WARNING):
             async with store.journal("c") as journal:
-                assert await journal.receive() == [said("3")]
+                assert await journal.receive() == [RecordsLost(1, 1, 1), said("3")]
                 assert await journal.receive() == []
                 assert journal.skipped == 2
         assert "session c: 1 row(s) of its journal are damaged" in caplog.text
@@ -393,7 +396,7 @@ async def test_damaged_and_newer_rows_are_skipped_counted_and_named(
         # The session is in the list, goes on, and the newer row is still in the file.
         assert len((await store.page(None, None)).sessions) == 5
         await store.append("c", [said("4")])
-        assert await history(store, "c") == [said("3"), said("4")]
+        assert await history(store, "c") == [RecordsLost(1, 1, 1), said("3"), said("4")]
         assert database("SELECT COUNT(*) FROM journal WHERE kind = 'dream'") == [(1,)]
         assert await history(store, "d") == [said("1"), said("2"), said("3")]
 
@@ -403,9 +406,32 @@ async def test_a_journal_of_damaged_rows_only_ends(opened, record, said, history
         await store.create(record("a"))
         await store.append("a", [UserMessage(MessageId(f"{n}"), ()) for n in range(600)])
         database("UPDATE journal SET body = x'00'")
-        assert await history(store, "a") == []
+        lost = [RecordsLost(1, 500, 0), RecordsLost(501, 100, 0)]  # one for each piece that is read
+        assert await history(store, "a") == lost
         await store.append("a", [said("new")])
-        assert await history(store, "a") == [said("new")]
+        assert await history(store, "a") == [lost[0], RecordsLost(501, 100, 0), said("new")]
+
+
+async def test_each_record_has_the_time_at_which_it_was_written(opened, record, said, database, tmp_path):
+    async with opened(tmp_path) as store:
+        await store.create(record("a"))
+        begun = milliseconds()
+        await store.append("a", [said("1"), said("2")])
+        await store.append("a", [said("3")])
+        ended = milliseconds()
+        database(
+            "UPDATE journal SET at = NULL WHERE place & 4294967295 = 2"
+        )  # written before there were times
+        database("UPDATE journal SET body = x'00' WHERE place & 4294967295 = 3")
+        async with store.journal("a") as journal:
+            first, second, lost = await journal.receive_dated()
+            assert await journal.receive_dated() == []
+        assert (first.event, second, lost) == (
+            said("1"),
+            Dated(said("2"), None),
+            Dated(RecordsLost(3, 1, 0), None),
+        )
+        assert begun <= first.at <= ended
 
 
 async def test_a_damaged_title_does_not_hide_the_list(opened, record, database, tmp_path):

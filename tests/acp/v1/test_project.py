@@ -17,7 +17,7 @@ from term2_acp.domain.content import Change, Diff, FileTexts, Image, Operation, 
 from term2_acp.domain.ids import CompactionId, MessageId, PlanId, SessionId, TerminalId, ToolCallId
 from term2_acp.domain.options import OptionChoice, OptionId, SessionOption
 from term2_acp.domain.plan import PlanEntry, PlanPriority, PlanStatus
-from term2_acp.domain.toolcall import Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.toolcall import DecidedBy, Effect, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.session.replay import Replay
 from term2_acp.tools.patch import git_patch
@@ -206,6 +206,9 @@ EVENTS = [
     (ev.ToolCallSettled(CALL, Effect.COMMITTED, "done"), []),
     (ev.ReplyEnded("p", "m"), []),
     (ev.OptionChosen(OptionId.MODE, "plan"), []),
+    (ev.Circumstances(MessageId("m"), "Zed 1", "{}", "0.1.0", 1, "p", "m", "default", ("/w",)), []),
+    (ev.ToolCallDecided(CALL, allowed=True, by=DecidedBy.POLICY, mode="standard"), []),
+    (ev.RecordsLost(7, 1, 0), []),
 ]
 
 
