@@ -28,7 +28,7 @@ demo: setup  ## hold a real ACP conversation with the embedded model and print i
 	@$(RUN) scripts/demo.py
 
 test: setup  ## run the test suite, on every core
-	@$(RUN) -m pytest -n auto --dist loadfile
+	@PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n auto --dist loadfile
 
 check: lint types architecture test  ## everything that must pass before a commit
 

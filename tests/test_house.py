@@ -7,6 +7,7 @@ there is one table of codes, and that the documents tell what the code does.
 
 import ast
 import configparser
+import functools
 import importlib
 import itertools
 import os
@@ -19,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONG
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "term2_acp"
 
@@ -29,9 +32,14 @@ CLASS_METHODS = 20
 
 SOURCES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
 MODULES = [path for path in SOURCES if PACKAGE in path.parents]
-TREES = {path: ast.parse(path.read_text(), str(path)) for path in SOURCES}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@functools.cache
+def tree_of(path):
+    """Parsed when a test looks at it: every worker imports this file, and one of them runs it."""
+    return ast.parse(path.read_text(), str(path))
 
 
 def name_of(path):
@@ -46,7 +54,7 @@ def module_of(path):
 
 
 def nodes(kind, paths=SOURCES) -> Iterator[tuple[Path, ast.AST]]:
-    return ((path, node) for path in paths for node in ast.walk(TREES[path]) if isinstance(node, kind))
+    return ((path, node) for path in paths for node in ast.walk(tree_of(path)) if isinstance(node, kind))
 
 
 def length(node):
@@ -99,9 +107,9 @@ def test_classes_are_small():
 
 
 def test_modules_and_what_they_offer_are_described():
-    silent = [name_of(path) for path in SOURCES if not ast.get_docstring(TREES[path])]
+    silent = [name_of(path) for path in SOURCES if not ast.get_docstring(tree_of(path))]
     for path in MODULES:
-        for node in TREES[path].body:
+        for node in tree_of(path).body:
             public = isinstance(node, ast.ClassDef | Function) and not node.name.startswith("_")
             if public and not ast.get_docstring(node):
                 silent.append(f"{name_of(path)}:{node.name}")
@@ -133,7 +141,7 @@ def test_no_room_is_empty():
         code = [
             node
             for path in modules
-            for node in TREES[path].body
+            for node in tree_of(path).body
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
         ]
         if not code or folder / "__init__.py" not in modules:
@@ -208,11 +216,11 @@ def imports_of(path):
     package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
     for_types = {
         id(inner)
-        for node in ast.walk(TREES[path])
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(tree_of(path)):
         if id(node) in for_types:
             continue
         if isinstance(node, ast.Import):
@@ -322,3 +330,7 @@ def test_the_methods_of_the_full_profile_are_documented_as_such():
         method for method, _, words in documented_methods("PROTOCOL.md") if words.startswith("Profile `full`")
     }
     assert said == served(FULL).keys() - served(BASELINE).keys()
+
+
+def test_the_files_that_are_run_first_are_there():
+    assert [name for name in LONG if not (ROOT / name).is_file()] == []

@@ -25,7 +25,7 @@ import pytest
 import trio
 
 import term2_acp
-from term2_acp.cli import checks, checks_models, doctor, probes, report
+from term2_acp.cli import checks, checks_models, doctor, probes, report, screen
 from term2_acp.cli.health import (
     Health,
     Level,
@@ -44,7 +44,7 @@ from term2_acp.redact import PLACEHOLDER, Redactor
 from term2_acp.sandbox import Layer, Layers, Unavailable
 from term2_acp.store import schema
 from term2_acp.workspace.ripgrep import find
-from tests.kit import processes
+from tests.kit import forked, processes
 from tests.kit.home import Home
 from tests.kit.program import read_line
 
@@ -68,16 +68,23 @@ def home(tmp_path):
     return Home.make(tmp_path)
 
 
-def run(home, *words, stdout=subprocess.PIPE, **environment):
+def run(home, *words, stdout=None, **environment):
     """Run the program to its end, and see that it left the home as it was."""
+    before = tree(home.root)
+    done = forked.run(["doctor", *words], home.root, home.environment(**environment), stdout=stdout)
+    assert tree(home.root) == before
+    return done
+
+
+def start(home, *words, **environment):
+    """The same, started anew: for what a start itself does, and finds."""
     before = tree(home.root)
     done = subprocess.run(
         [sys.executable, "-m", "term2_acp", "doctor", *words],
         cwd=home.root,
         env=home.environment(**environment),
         stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         timeout=60,
         check=False,
     )
@@ -85,7 +92,7 @@ def run(home, *words, stdout=subprocess.PIPE, **environment):
     return done
 
 
-def examined(home, **environment):
+def examined(home, run=start, **environment):
     """What the program says as JSON; checks that the exit status is what the levels make it."""
     done = run(home, "--json", **environment)
     assert done.stdout.isascii()
@@ -120,14 +127,9 @@ def test_what_is_not_an_argument_is_one_line_and_the_usage(capfd, words, reason)
 
 
 def test_help_says_what_the_exit_status_means():
-    done = subprocess.run(
-        [sys.executable, "-m", "term2_acp", "help", "doctor"],
-        env={"PATH": os.defpath},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = done.stdout.splitlines()
+    done = forked.run(["help", "doctor"], Path("/"), {"PATH": os.defpath})
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = done.stdout.decode().splitlines()
     assert lines[0] == USAGE
     assert [line[2] for line in lines if re.match(r"  \d ", line)] == ["0", "1", "2"]
     assert len(lines) <= 24
@@ -232,14 +234,7 @@ def test_without_a_home(home):
     environment = {
         name: value for name, value in home.environment().items() if name not in ("HOME", "XDG_CACHE_HOME")
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "term2_acp", "doctor", "--json"],
-        cwd=home.root,
-        env=environment,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    done = forked.run(["doctor", "--json"], home.root, environment)
     assert done.stderr == b""
     assert json.loads(done.stdout)["store"]["level"] == "ok"
 
@@ -249,16 +244,10 @@ def test_without_a_home(home):
 
 def test_settings_that_refuse_a_start(home):
     home.settings.write_text(f"[providers.lab]\ntype = 'openai'\napi_key_evn = '{KEY}'\n")
-    start = subprocess.run(
-        [sys.executable, "-m", "term2_acp", "acp"],
-        env=home.environment(),
-        input=b"",
-        capture_output=True,
-        check=False,
-    )
-    found = examined(home, OPENAI_API_KEY=KEY)
-    assert found["status"] == start.returncode == 1
-    reason = start.stderr.decode().splitlines()[0]
+    refused = forked.run(["acp"], home.root, home.environment())
+    found = examined(home, run, OPENAI_API_KEY=KEY)
+    assert found["status"] == refused.returncode == 1
+    reason = refused.stderr.decode().splitlines()[0]
     assert found["settings"]["problems"] == [reason.removeprefix("term2 acp: ")]
     assert KEY not in json.dumps(found)
     assert found["providers"]["level"] == "unknown"
@@ -390,15 +379,15 @@ def test_a_narrow_terminal(home):
 def test_which_terminals_get_colours(environment, colours):
     ours, theirs = pty.openpty()
     try:
-        assert report.screen_of(theirs, environment) == report.Screen(80, colours=colours)
+        assert screen.screen_of(theirs, environment) == screen.Screen(80, colours=colours)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 123, 0, 0))
-        assert report.screen_of(theirs, environment).width == 123
+        assert screen.screen_of(theirs, environment).width == 123
     finally:
         os.close(ours)
         os.close(theirs)
     reader, writer = os.pipe()
     try:
-        assert report.screen_of(writer, environment) == report.Screen(None, colours=False)
+        assert screen.screen_of(writer, environment) == screen.Screen(None, colours=False)
     finally:
         os.close(reader)
         os.close(writer)
@@ -406,7 +395,7 @@ def test_which_terminals_get_colours(environment, colours):
 
 @pytest.mark.parametrize("width", [None, 20, 38, 300])
 def test_without_colours_there_is_not_one_escape_sequence(width):
-    text = report.to_text(well(), report.Screen(width))
+    text = report.to_text(well(), screen.Screen(width))
     assert all(line.isprintable() for line in text.splitlines())
     assert text.isascii()
 
@@ -945,7 +934,7 @@ def test_the_table_as_a_whole():
     problems = ("What is wrong.",)
     health = well(ripgrep=RipgrepHealth(Level.LESS, problems), store=StoreHealth(Level.BROKEN, problems))
     assert (
-        report.to_text(health, report.Screen())
+        report.to_text(health, screen.Screen())
         == """\
 term2 0: it does not work here
 
@@ -981,7 +970,7 @@ machine: ok
 def test_nothing_that_is_shown_moves_a_cursor_or_is_taken_for_markup():
     text = "[red]\x1b[2J\n\u202e\udcff[/red] :smile:"
     health = doctor.without_keys(well(settings=SettingsHealth(Level.OK, (text,), text)), Redactor())
-    shown = report.to_text(health, report.Screen(40, colours=True))
+    shown = report.to_text(health, screen.Screen(40, colours=True))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert all(line.isprintable() for line in plain.splitlines())
     assert "[red]\\x1b[2J\\n\\u202e\\udcff[/red]" in plain.replace("\n", "").replace(" ", "")

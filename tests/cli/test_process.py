@@ -1,7 +1,8 @@
 """The command line as a real process: exit codes, which stream says what, and what an editor would see.
 
 Each process gets a home with nothing in it. A refused start must leave standard output empty, say why in
-one line, and give the usage in a second.
+one line, and give the usage in a second. Where it is the start that is looked at it is a real one, as a
+module and as the installed script; the rest is forked (``kit.forked``).
 """
 
 import os
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import term2_acp
+from tests.kit import forked
 
 ACP_USAGE = "usage: term2 acp [--provider P] [--model M] [--effort E]"
-USAGE = "usage: term2 acp | doctor [--json] | help [COMMAND] | version"
+USAGE = "usage: term2 acp | sessions COMMAND | doctor [--json] | help [COMMAND] | version"
 
 PROGRAMS = {
     "module": [sys.executable, "-m", "term2_acp"],
@@ -24,19 +26,22 @@ PROGRAMS = {
 
 @pytest.fixture
 def term2(tmp_path):
-    """Run ``term2`` with the given words to its end, by default with an empty standard input."""
+    """Run ``term2`` with the given words to its end, with an empty standard input."""
 
-    def run(*words, program="module", stdin=b"", stdout=subprocess.PIPE, settings=None, **environment):
+    def run(*words, program="forked", stdout=None, settings=None, **environment):
         if settings is not None:
             path = tmp_path / ".config" / "term2" / "settings.toml"
             path.parent.mkdir(parents=True)
             path.write_text(settings)
+        environment = {"HOME": str(tmp_path), "PATH": os.defpath, **environment}
+        if program == "forked":
+            return forked.run(words, tmp_path, environment, stdout=stdout)
         return subprocess.run(
             [*PROGRAMS[program], *words],
             cwd=tmp_path,
-            env={"HOME": str(tmp_path), "PATH": os.defpath, **environment},
-            input=stdin,
-            stdout=stdout,
+            env=environment,
+            input=b"",
+            stdout=subprocess.PIPE if stdout is None else stdout,
             stderr=subprocess.PIPE,
             timeout=60,
             check=False,
@@ -101,7 +106,8 @@ def test_help_fits_a_screen(term2, words, told):
     ],
 )
 def test_what_is_not_a_command_is_one_line_and_the_usage(term2, words, reason):
-    done = term2(*words)
+    # What is no text is read as such by the interpreter, at its start.
+    done = term2(*words, program="module" if bytes in map(type, words) else "forked")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode().splitlines() == [f"term2: {reason}", USAGE]
 
@@ -119,7 +125,7 @@ def test_a_reader_that_went_away_is_no_error(term2, words):
 
 def test_a_full_disk_is_told(term2):
     with Path("/dev/full").open("wb") as full:
-        done = term2("help", stdout=full)
+        done = term2("help", stdout=full.fileno())
     assert done.returncode == 1
     assert done.stderr.decode().splitlines()[0] == "term2: cannot write: No space left on device"
 
@@ -187,7 +193,7 @@ def test_a_module_of_the_workspace_is_not_imported(term2, tmp_path):
     """An editor starts the daemon in somebody's project; ``python -m`` would look there first."""
     for name in ("trio", "attrs", "msgspec", "logging", "secrets"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the workspace')\n")
-    done = term2("acp")
+    done = term2("acp", program="module")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 

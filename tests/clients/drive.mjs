@@ -1,23 +1,26 @@
 // Drives `term2 acp` with the v2 client of an official SDK, and prints one line of JSON that says what
 // the client saw. What is right is for the Python test to say; this file asserts nothing.
 //
-//   node drive.mjs <sdk package> <scenario> <plan as JSON>
+//   node drive.mjs <sdk package> <plans as JSON>
 //
-// The plan: {command: [...], env: {...}, cwd: "/workspace", frames: "/file for the recorded lines", ...}.
+// Each plan is held with an agent and a client of its own, one after the other:
+// {scenario: "live", command: [...], env: {...}, cwd: "/workspace", frames: "/file for the recorded lines", ...}.
+// One with `takesUp: true` gets the session of the first. A line has what was seen of each, in a list.
 // Both vintages are driven by the same calls: their v2 clients share this part of their interface.
 
 import { spawn } from "node:child_process";
 import { openSync, writeSync } from "node:fs";
 import { Readable } from "node:stream";
 
-const [sdkName, scenarioName, planText] = process.argv.slice(2);
+const [sdkName, plansText] = process.argv.slice(2);
 const sdk = await import(`${sdkName}/experimental/v2`);
-const plan = JSON.parse(planText);
 const { agent: agentMethods, client: clientMethods } = sdk.methods;
 
-const asks = [];
-const stray = [];
-let policy = "allow";
+// Of the plan that is held now.
+let plan;
+let asks;
+let stray;
+let policy;
 
 // -- the connection --------------------------------------------------------------------------------
 
@@ -231,4 +234,14 @@ const scenarios = {
   },
 };
 
-console.log(JSON.stringify(await connected(scenarios[scenarioName])));
+const summaries = [];
+for (plan of JSON.parse(plansText)) {
+  asks = [];
+  stray = [];
+  policy = "allow";
+  if (plan.takesUp) {
+    plan.sessionId = summaries[0].sessionId;
+  }
+  summaries.push(await connected(scenarios[plan.scenario]));
+}
+console.log(JSON.stringify(summaries));

@@ -12,8 +12,9 @@ import pytest
 import trio
 from attrs import define
 
-from tests.kit.daemon import Daemon, running
+from tests.kit.daemon import Daemon
 from tests.kit.editor import Turn
+from tests.kit.forked import running
 from tests.kit.home import Home
 from tests.kit.play import OUTSIDE, conformance
 from tests.kit.wire import Json

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 import trio
 
-from tests.kit.daemon import running
 from tests.kit.editor import Turn
 from tests.kit.fold import fold
+from tests.kit.forked import running
 from tests.kit.home import Home
 from tests.kit.play import calling
 from tests.kit.processes import commanded

@@ -14,8 +14,9 @@ import re
 from pathlib import Path
 
 from term2_acp import __version__
-from tests.kit.daemon import Daemon, running
+from tests.kit.daemon import Daemon
 from tests.kit.editor_v1 import EditorV1, choosing
+from tests.kit.forked import running
 from tests.kit.home import Home
 from tests.kit.play import conformance
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.kit.daemon import Daemon, running
+from tests.kit.daemon import Daemon
 from tests.kit.editor import Turn
+from tests.kit.forked import running
 from tests.kit.home import Home
 from tests.kit.hostile import CASES, INVALID, PARAMS, PARSE, UNKNOWN
 from tests.kit.play import WAITS

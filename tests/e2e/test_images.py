@@ -3,8 +3,8 @@ replay in another process with the ids they had, also under the profile that doe
 
 import pytest
 
-from tests.kit.daemon import running
 from tests.kit.editor import Turn
+from tests.kit.forked import running
 from tests.kit.home import Home
 from tests.kit.pictures import image, picture
 from tests.kit.play import HELLO

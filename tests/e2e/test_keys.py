@@ -8,15 +8,15 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import trio
 from attrs import define, field
 
-from tests.kit import processes
-from tests.kit.daemon import Daemon, running
+from tests.kit.daemon import Daemon
+from tests.kit.forked import run, running
 from tests.kit.home import Home
 from tests.kit.model_server import (
     USAGE,
@@ -32,6 +32,7 @@ from tests.kit.model_server import (
     says,
     status,
 )
+from tests.kit.processes import Process, descendants, noticed
 from tests.kit.until import until
 from tests.kit.wires import WIRES, Reply, speaks
 
@@ -103,9 +104,9 @@ class Watched:
     written: bytearray = field(factory=bytearray)
     children: dict[int, tuple[str, bytes]] = field(factory=dict)
 
-    def look_at_children(self) -> None:
+    def look_at_children(self, look: Callable[[int], Sequence[Process]] = descendants) -> None:
         """Note the command and the environment of each process below the daemon."""
-        for process in processes.descendants(self.daemon.process.pid):
+        for process in look(self.daemon.process.pid):
             try:
                 environ = Path(f"/proc/{process.pid}/environ").read_bytes()
             except OSError:  # it has ended, or is not ours to look at
@@ -308,10 +309,7 @@ async def test_what_is_told_without_a_client(tmp_path, line):
     async with open_model_server(serves([])) as server:
         home = home_with_keys(tmp_path, server)
         environment = home.environment(**ENVIRONMENT)
-        ended = await trio.run_process(
-            [sys.executable, "-m", "term2_acp", *line],
-            env=environment, cwd=home.workspace, check=False, capture_stdout=True, capture_stderr=True,
-        )  # fmt: skip
+        ended = await trio.to_thread.run_sync(run, line, home.workspace, environment)
     assert len(ended.stdout + ended.stderr) > 0 or line[-1] == "n"
     assert found_in(ended.stdout + ended.stderr) == []
 
@@ -366,6 +364,8 @@ async def test_what_commands_find_and_children_are_given(tmp_path):
             turn = await daemon.begin(session, "look")
             await until((home.workspace / "begun").exists)
             watched.look_at_children()
+            # A search is over in less time than it takes to look at every process of a machine.
+            look_fast = noticed if noticed(daemon.process.pid) else descendants
             (home.workspace / "go").touch()
             with trio.move_on_after(30):
                 async with trio.open_nursery() as nursery:
@@ -373,7 +373,7 @@ async def test_what_commands_find_and_children_are_given(tmp_path):
                     @nursery.start_soon
                     async def look() -> None:
                         while True:
-                            watched.look_at_children()
+                            watched.look_at_children(look_fast)
                             await trio.sleep(0.002)
 
                     assert await turn.ended() == "end_turn"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.kit.daemon import LEAVES_WITHIN_S, PROGRAM, running
+from tests.kit.forked import run, running
 from tests.kit.home import Home
 from tests.kit.listing import lists, routes
 from tests.kit.model_server import ModelServer, never, open_model_server, says
@@ -24,15 +24,7 @@ def home_of(root: Path, base_url: str, extra: str = "") -> Home:
 
 async def refused(home: Home, *words: str) -> str:
     """The line with which a start is refused, after nothing on stdout."""
-    with trio.fail_after(LEAVES_WITHIN_S + FIRST_ASK_S):
-        done = await trio.run_process(
-            [*PROGRAM, *words],
-            env=home.environment(),
-            cwd=str(home.root),
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
+    done = await trio.to_thread.run_sync(run, ["acp", *words], home.root, home.environment())
     assert (done.returncode, done.stdout) == (1, b"")
     line, usage = done.stderr.decode().splitlines()
     assert usage.startswith("usage: term2 acp")

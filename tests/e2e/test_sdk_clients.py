@@ -2,7 +2,8 @@
 
 The drivers in ``tests/clients`` run under node and print what the SDK's client saw; the values are judged
 here. Every line that went over the wire is recorded by the driver and then held to the schema gate and the
-order checker, because these clients drop what they do not understand without a word.
+order checker, because these clients drop what they do not understand without a word. One node runs all that
+is done in a home, each scenario with an agent and a client of its own.
 """
 
 import json
@@ -32,43 +33,44 @@ class Driver:
     sdk: str
     home: Home
 
-    @property
-    def frames(self) -> Path:
-        """The file to which the driver appends every line that passes."""
-        return self.home.root / "frames.jsonl"
-
-    def run(self, scenario, **more):
-        """The driver's summary of a scenario."""
-        self.frames.unlink(missing_ok=True)
-        plan = {
-            "command": PROGRAM,
-            "env": self.home.environment(),
-            "cwd": str(self.home.workspace),
-            "frames": str(self.frames),
-            "prompts": {"hello": "hi", "ask": "ask", "wait": "wait"},
-            **more,
-        }
+    def run(self, **scenarios):
+        """The driver's summaries of scenarios by their names, each with what its plan has of its own."""
+        frames = [self.home.root / f"{name}.jsonl" for name in scenarios]
+        plans = [
+            {
+                "scenario": name,
+                "command": PROGRAM,
+                "env": self.home.environment(),
+                "cwd": str(self.home.workspace),
+                "frames": str(file),
+                "prompts": {"hello": "hi", "ask": "ask", "wait": "wait"},
+                **more,
+            }
+            for (name, more), file in zip(scenarios.items(), frames, strict=True)
+        ]
         driver = self.modules.parent / "drive.mjs"
         done = subprocess.run(
-            [packages.node(), driver, self.sdk, scenario, json.dumps(plan)],
+            [packages.node(), driver, self.sdk, json.dumps(plans)],
             capture_output=True,
             text=True,
             timeout=DRIVER_TAKES_AT_MOST_S,
         )
         assert done.returncode == 0, done.stderr
         assert done.stderr == "", "the SDK's client or the daemon complained"
-        self.check_frames()
-        return json.loads(done.stdout)
+        for file in frames:
+            check_frames(file)
+        return dict(zip(scenarios, json.loads(done.stdout), strict=True))
 
-    def check_frames(self):
-        """Hold what went over the wire to the schemas and to the order."""
-        gate, order = Gate.if_available(), Order()
-        for line in self.frames.read_text().splitlines():
-            direction, frame = json.loads(line)
-            gate.check_line(direction, frame)
-            (order.sent if direction == "c2a" else order.received)(frame)
-        assert gate.unanswered() == []
-        order.finish()
+
+def check_frames(file):
+    """Hold what went over the wire to the schemas and to the order."""
+    gate, order = Gate.if_available(), Order()
+    for line in file.read_text().splitlines():
+        direction, frame = json.loads(line)
+        gate.check_line(direction, frame)
+        (order.sent if direction == "c2a" else order.received)(frame)
+    assert gate.unanswered() == []
+    order.finish()
 
 
 @pytest.fixture(scope="module", params=SDKS)
@@ -79,8 +81,13 @@ def driver(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def live(driver):
-    return driver.run("live")
+def seen(driver):
+    return driver.run(live={}, again={"takesUp": True}, withdrawn={})
+
+
+@pytest.fixture(scope="module")
+def live(seen):
+    return seen["live"]
 
 
 def test_initialize_gives_the_client_what_the_contract_says(live):
@@ -154,8 +161,8 @@ def test_close_answers_and_the_process_leaves_well(live):
     assert live["exit"] == 0
 
 
-def test_another_process_resumes_without_and_with_the_history(live, driver):
-    again = driver.run("again", sessionId=live["sessionId"])
+def test_another_process_resumes_without_and_with_the_history(live, seen):
+    again = seen["again"]
     assert again["withoutReplay"] == [{"sessionUpdate": "state_update", "state": "idle"}]
     replay = again["replay"]
     assert replay[-1] == {"sessionUpdate": "state_update", "state": "idle"}
@@ -173,8 +180,8 @@ def test_another_process_resumes_without_and_with_the_history(live, driver):
     assert again["exit"] == 0
 
 
-def test_an_ask_that_is_open_at_the_cancel_is_withdrawn(driver):
-    withdrawn = driver.run("withdrawn")
+def test_an_ask_that_is_open_at_the_cancel_is_withdrawn(seen):
+    withdrawn = seen["withdrawn"]
     assert withdrawn["stopReason"] == "cancelled"
     (ask,) = withdrawn["asks"]
     assert ask["withdrawn"] is True
@@ -191,10 +198,11 @@ def full(driver, tmp_path_factory):
 
 def test_images_are_advertised_taken_echoed_and_shown_again(full):
     blocks = [image(uri="file:///w/a.png"), {"type": "text", "text": "hi"}, image(mime_type="image/gif")]
-    live = full.run("images", blocks=blocks)
+    seen = full.run(images={"blocks": blocks}, history={"takesUp": True})
+    live = seen["images"]
     assert live["initialized"]["capabilities"] == {"session": {"prompt": {"image": {}}, "delete": {}}}
     assert live["images"]["user"]["content"] == blocks
     assert live["images"]["stopReason"] == "end_turn"
-    replay = full.run("history", sessionId=live["sessionId"])["replay"]
+    replay = seen["history"]["replay"]
     users = [update for update in replay if update["sessionUpdate"] == "user_message"]
     assert users == [live["images"]["user"]]

@@ -5,7 +5,9 @@ The scripted model plays each ending; what is checked is the idle and what stand
 
 import trio
 
-from tests.kit.daemon import Daemon, running
+from tests.kit.daemon import Daemon
+from tests.kit.daemon import running as started
+from tests.kit.forked import running
 from tests.kit.home import Home
 
 SCRIPT = """
@@ -188,7 +190,7 @@ async def test_without_any_provider_it_starts_and_a_prompt_says_what_to_set(tmp_
     home = Home.make(tmp_path, script=None)
     (tmp_path / "hide").mkdir()
     (tmp_path / "hide" / "sitecustomize.py").write_text(NO_EMBEDDED_MODEL)
-    async with running(home, environment={"PYTHONPATH": str(tmp_path / "hide")}) as daemon:
+    async with started(home, environment={"PYTHONPATH": str(tmp_path / "hide")}) as daemon:
         turn = await daemon.prompt(await session_of(daemon, home), "hello")
         assert await turn.ended() == "_term2_error"
         (message,) = turn.of("agent_message")

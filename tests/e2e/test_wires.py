@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_golden import joined
-from tests.kit.daemon import running
 from tests.kit.fold import fold
+from tests.kit.forked import running
 from tests.kit.home import Home
 from tests.kit.model_server import open_model_server
 from tests.kit.wires import PATHS, WIRES, Reply, opaque_came_back, speaks, told

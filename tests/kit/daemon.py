@@ -185,6 +185,15 @@ async def running(
     """
     mark = uuid.uuid4().hex
     process = _spawn(home, [*program, *args], {**(environment or {}), processes.MARK: mark})
+    async with attached(process, mark, watch=watch, leaves=leaves) as daemon:
+        yield daemon
+
+
+@asynccontextmanager
+async def attached(
+    process: subprocess.Popen[bytes], mark: str, *, watch: bool, leaves: bool
+) -> AsyncIterator[Daemon]:
+    """Be the client of a daemon that was just started, as ``running`` says. It is gone with the block."""
     daemon = Daemon(process, mark, watch=watch)
     try:
         async with trio.open_nursery() as nursery:
