@@ -46,10 +46,11 @@ def said(content: Sequence[ContentBlock]) -> UserSaid:
 def within_bounds(messages: Iterable[Message]) -> list[Message]:
     """The history with the newest of its images, as many as one request may have."""
     history = list(messages)
+    # Every request looks through the whole history, so this is the one line that is felt in a long one.
+    prompts = [(place, message) for place, message in enumerate(history) if type(message) is UserSaid]
     count = size = 0
-    for place in range(len(history) - 1, -1, -1):
-        message = history[place]
-        if isinstance(message, UserSaid) and message.images:
+    for place, message in reversed(prompts):
+        if message.images:
             count += len(message.images)
             size += sum(size_of_base64(image.data) for image in message.images)
             if count > MAX_IMAGES or size > MAX_IMAGES_BYTES:

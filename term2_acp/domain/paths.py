@@ -219,13 +219,19 @@ def _fold(text: str) -> str:
 
 
 def _hidden(folded: str, home: str | None) -> str | None:
-    places = _hidden_places(home) if home is not None else ()
-    return next((guard for place, guard in places if is_within(place, folded)), None)
+    if home is None or _below_any((home,), folded) is None:
+        return None  # all of them are in the home directory
+    return next((guard for place, guard in _hidden_places(home) if is_within(place, folded)), None)
 
 
 @functools.lru_cache(maxsize=_FEW_FOLDERS)
 def _hidden_places(home: str) -> tuple[tuple[str, str], ...]:
     return tuple((_fold(posixpath.join(home, name)), f"~/{name}") for name in HIDDEN_PATHS)
+
+
+@functools.lru_cache(maxsize=_FEW_FOLDERS)
+def _folded(places: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_fold, places))
 
 
 def _own_files(folded: str, home: str | None, own_paths: tuple[str, ...]) -> str | None:
@@ -238,9 +244,12 @@ def _own_files(folded: str, home: str | None, own_paths: tuple[str, ...]) -> str
 
 
 def _below_any(places: tuple[str, ...], folded: str) -> str | None:
-    return next((place for place in places if is_within(_fold(place), folded)), None)
+    folds = zip(places, _folded(places), strict=True)
+    return next((place for place, fold in folds if is_within(fold, folded)), None)
 
 
 def _protected(folded: str) -> str | None:
+    if _BY_LAST_PART.keys().isdisjoint(folded.split("/")):
+        return None  # most paths have no such name in them
     whole = folded.rstrip("/") + "/"
     return next((name for part, name in _FOLDED_NAMES if part in whole), None)

@@ -4,9 +4,9 @@ A session requires action exactly while its turn has calls at work and every one
 answer. The table says which change shows which event; a change that is not in it is a fault of ours.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import Enum
+from typing import Self
 
 from attrs import define, field
 
@@ -54,17 +54,9 @@ class Activity:
         self._working = self._asking = 0
         self._change(State.IDLE)
 
-    @contextmanager
-    def working(self, calls: int) -> Iterator["_Group"]:
+    def working(self, calls: int) -> "_Group":
         """Count ``calls`` as at work until each is done; what is left when the context ends is done too."""
-        group = _Group(self, calls)
-        self._working += calls
-        try:
-            yield group
-        finally:
-            self._working -= group.left
-            group.left = 0
-            self._settle()
+        return _Group(self, calls)
 
     def count(self, *, working: int = 0, asking: int = 0) -> None:
         """Calls began or ceased to work, or to wait for the person."""
@@ -89,20 +81,36 @@ class Activity:
 
 @define(eq=False)
 class _Group:
-    """The calls of one group (agent.ports.Workers)."""
+    """The calls of one group (agent.ports.Workers), at work within this context."""
 
     _activity: Activity
     left: int
 
-    @contextmanager
-    def asking(self) -> Iterator[None]:
-        self._activity.count(asking=1)
-        try:
-            yield
-        finally:
-            self._activity.count(asking=-1)
+    def __enter__(self) -> Self:
+        self._activity._working += self.left  # nothing is shown for it: the session runs already
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        left, self.left = self.left, 0
+        self._activity.count(working=-left)
+
+    def asking(self) -> "_Asking":
+        return _Asking(self._activity)
 
     def done(self) -> None:
         if self.left:
             self.left -= 1
             self._activity.count(working=-1)
+
+
+@define(eq=False)
+class _Asking:
+    """One call waits for the person within this context."""
+
+    _activity: Activity
+
+    def __enter__(self) -> None:
+        self._activity.count(asking=1)
+
+    def __exit__(self, *_: object) -> None:
+        self._activity.count(asking=-1)

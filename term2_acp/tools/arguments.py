@@ -32,7 +32,7 @@ def decode(tool: Tool, arguments: str) -> msgspec.Struct:
     text = arguments if arguments.strip() else "{}"
     try:
         decoded: msgspec.Struct = msgspec.json.decode(text, type=tool.Arguments)
-        twice = next(_repeated(json.loads(text, object_pairs_hook=_object), "$"), None)
+        twice = next(_repeated(_WITH_DOUBLES.decode(text), "$"), None)
     except msgspec.ValidationError as error:
         raise ToolError(f"The arguments of {tool.name} do not fit: {_in_bounds(str(error))}") from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -89,6 +89,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = [key for key, _ in pairs]
     twice.key = next(key for index, key in enumerate(keys) if key in keys[:index])
     return twice
+
+
+# Made once: `json.loads` with a hook makes one for each text.
+_WITH_DOUBLES = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def _repeated(value: Any, path: str) -> Iterator[str]:

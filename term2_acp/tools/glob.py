@@ -52,7 +52,8 @@ class Glob:
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Prepared:
         """See ``Tool``."""
-        await trio.lowlevel.checkpoint()
+        # No turn of the loop: the call and its ask then go out together.
+        await trio.lowlevel.checkpoint_if_cancelled()
         target = resolve(context, arguments.path or ".")
         with refusals():
             compile_pattern(arguments.pattern)

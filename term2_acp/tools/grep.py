@@ -65,7 +65,8 @@ class Grep:
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Prepared:
         """See ``Tool``."""
-        await trio.lowlevel.checkpoint()
+        # No turn of the loop: the call and its ask then go out together.
+        await trio.lowlevel.checkpoint_if_cancelled()
         target = resolve(context, arguments.path or ".")
         with refusals():
             include = compile_pattern(arguments.include) if arguments.include else None

@@ -55,7 +55,8 @@ class ReadFile:
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Prepared:
         """See ``Tool``."""
-        await trio.lowlevel.checkpoint()
+        # No turn of the loop: the call and its ask then go out together.
+        await trio.lowlevel.checkpoint_if_cancelled()
         first, last = arguments.start_line or 1, arguments.end_line
         if last is not None and last < first:
             raise ToolError(f"end_line {last} is before start_line {first}.")

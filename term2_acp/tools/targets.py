@@ -42,7 +42,7 @@ def resolve(context: ToolContext, typed: str) -> Target:
 def describe(context: ToolContext, title: str, typed: str, line: int | None = None) -> Description:
     """A title, and the place where the path leads unless it is a bad one."""
     try:
-        return Description(title, (Location(context.files.resolve(typed).path, line),))
+        return Description(title, (Location(context.files.path_of(typed), line),))
     except FileRefused:
         return Description(title)
 

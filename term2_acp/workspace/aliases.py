@@ -8,7 +8,6 @@ A hard link is another name of a file in the same sense, and is found when it is
 
 import math
 import os
-import posixpath
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -137,7 +136,7 @@ def _upwards(path: str) -> Iterator[str]:
     """The path and every folder above it but ``/``, which has one name."""
     while path != "/":
         yield path
-        path = posixpath.dirname(path)
+        path = path.rpartition("/")[0] or "/"
 
 
 def _identity(path: str) -> Identity | None:

@@ -18,6 +18,7 @@ from attrs import field, frozen
 from term2_acp.domain.paths import guard_of, hides, is_within, named_paths
 from term2_acp.workspace.aliases import Aliases, mounts_below, other_names
 from term2_acp.workspace.links import named_links
+from term2_acp.workspace.refusals import PathRefused
 from term2_acp.workspace.resolve import Resolved, canonical
 
 logger = logging.getLogger(__name__)
@@ -48,22 +49,30 @@ class Guards:
         hidden = (place for place, _guard in self._hidden())
         return Aliases((*home, *hidden, *self.own_paths, *self.own_code))
 
-    def guard(self, found: Resolved, leads: Leads = ()) -> str | None:
-        """What guards a path that was followed; a hidden path is named first. ``leads``: see the module."""
-        names = self._names(found)
+    def follow(self, path: str) -> tuple[Resolved, tuple[str, ...]]:
+        """Where an absolute path leads, and the names of that place: its path, and what it is called below a
+        guarded place that it reaches by another name.
+
+        Raises:
+            PathRefused: it leads nowhere that may be opened.
+        """
+        found = canonical(path)
+        other = self._aliases.name_of(found.path, found.identities)
+        names = (found.path,) if other is None else (found.path, other)
+        if self._holds_open(names):
+            # Closing a file drops every POSIX lock that this process has on it, the database's too.
+            raise PathRefused("term2 keeps its sessions in this file and has it open; it cannot be used.")
+        return found, names
+
+    def guard(self, found: Resolved, names: tuple[str, ...], leads: Leads) -> str | None:
+        """What guards a path that was followed, with its names; a hidden path is named first. ``leads``: see
+        the module.
+        """
         guards = [self._by_name(place) for place in (*names, *found.links)]
         linked = (*self._linked(), *leads)
         guards += [guard for place, guard in linked if any(is_within(place, name) for name in names)]
         named = [guard for guard in guards if guard is not None]
         return next((guard for guard in named if hides(guard)), named[0] if named else None)
-
-    def holds_open(self, found: Resolved) -> bool:
-        """Whether a path is one of the store's files, which this process has open."""
-        return any(
-            name.rpartition("/")[2].startswith(STORE_FILES) and is_within(own, name)
-            for name in self._names(found)
-            for own in self.own_paths
-        )
 
     def mounts_below(self, folder: str) -> dict[str, str]:
         """What is mounted below ``folder`` and guarded under another name: the place, and that name.
@@ -114,14 +123,18 @@ class Guards:
                 return None
         return program
 
+    def _holds_open(self, names: tuple[str, ...]) -> bool:
+        """Whether a path is one of the store's files, which this process has open."""
+        return any(
+            is_within(own, name)
+            for name in names
+            if name.rpartition("/")[2].startswith(STORE_FILES)
+            for own in self.own_paths
+        )
+
     def _hidden_places(self) -> tuple[str, ...]:
         places = map(_what_is_at, self.hidden_names())
         return tuple(dict.fromkeys(place for place in places if place is not None))
-
-    def _names(self, found: Resolved) -> tuple[str, ...]:
-        """The path, and what it is called below a guarded place that it reaches by another name."""
-        other = self._aliases.name_of(found.path, found.identities)
-        return (found.path,) if other is None else (found.path, other)
 
     def _hidden(self) -> tuple[tuple[str, str], ...]:
         named = named_paths(self.home, home=True) if self.home is not None else ()

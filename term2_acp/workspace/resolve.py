@@ -49,7 +49,7 @@ def canonical(path: str) -> Resolved:
         PathRefused: the path cannot be followed, or leads through ``/proc``.
     """
     todo = deque(path.split("/"))
-    current = "/"
+    current = ""  # the root, so that what is below it needs no case of its own
     links: list[str] = []
     identities: dict[str, Identity] = {}
     while todo:
@@ -57,9 +57,9 @@ def canonical(path: str) -> Resolved:
         if part in ("", "."):
             continue
         if part == "..":
-            current = posixpath.dirname(current)
+            current = _above(current)
             continue
-        current = posixpath.join(current, part)
+        current = f"{current}/{part}"
         found = _look(current)
         if found is None:
             continue
@@ -73,8 +73,8 @@ def canonical(path: str) -> Resolved:
             raise PathRefused("The path goes through too many links, or links that lead back to themselves.")
         leads_to = _read_link(current)
         todo.extendleft(reversed(leads_to.split("/")))
-        current = "/" if leads_to.startswith("/") else posixpath.dirname(current)
-    return Resolved(current, tuple(links), identities)
+        current = "" if leads_to.startswith("/") else _above(current)
+    return Resolved(current or "/", tuple(links), identities)
 
 
 def absolute(cwd: str, typed: str) -> str:
@@ -92,9 +92,8 @@ def absolute(cwd: str, typed: str) -> str:
     if typed.lower().startswith("file:"):
         raise PathRefused("This is a URL. Write the plain path instead.")
     path = _text(posixpath.join(cwd, typed))
-    if len(os.fsencode(path)) >= MAX_PATH_BYTES or any(
-        len(os.fsencode(name)) > MAX_NAME_BYTES for name in path.split("/")
-    ):
+    data = os.fsencode(path)
+    if len(data) >= MAX_PATH_BYTES or any(len(name) > MAX_NAME_BYTES for name in data.split(b"/")):
         raise PathRefused(_TOO_LONG)
     return path
 
@@ -118,6 +117,11 @@ def proc_device() -> int | None:
     except OSError:
         return None
     return proc.st_dev if proc.st_dev != root.st_dev else None
+
+
+def _above(path: str) -> str:
+    """The folder that a canonical path is in; the root is empty text here."""
+    return path.rpartition("/")[0]
 
 
 def _look(path: str) -> os.stat_result | None:

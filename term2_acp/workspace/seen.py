@@ -10,11 +10,11 @@ Where the editor shows a text that is not saved, what is under it on the disk mu
 a save would put that text over somebody's changes there.
 """
 
-import attrs
 from attrs import define, field
 
 from term2_acp.workspace.content import FileContent
 from term2_acp.workspace.refusals import ChangedSinceRead, NotRead
+from term2_acp.workspace.replace import Edit
 
 # Files whose digests a session remembers, about 300 bytes each. The one forgotten has to be read again.
 MAX_SEEN = 10_000
@@ -34,7 +34,7 @@ class Seen:
     def see(self, path: str, content: FileContent) -> None:
         """The model was given this content, or wrote it."""
         self._contents.pop(path, None)
-        self._contents[path] = attrs.evolve(content, data=b"")
+        self._contents[path] = FileContent(b"", content.digest, content.on_disk, content.gist)
         self._gone.discard(path)
         if len(self._contents) > MAX_SEEN:
             oldest = next(iter(self._contents))
@@ -45,6 +45,13 @@ class Seen:
         """The file is not there any more. An editor may show it still (``knows``)."""
         if path in self._contents:
             self._gone.add(path)
+
+    def wrote(self, edit: Edit) -> None:
+        """An edit was made, so the model knows what its file holds now."""
+        if edit.new is not None:
+            self.see(edit.path, edit.new)
+        else:
+            self.forget(edit.path)
 
     def forget_all(self) -> None:
         """What was seen is in no history any more."""

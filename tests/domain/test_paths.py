@@ -98,6 +98,15 @@ def test_hidden_paths_are_those_of_the_home_directory(path, guard):
     assert hides(guard) == (guard is not None)
 
 
+@pytest.mark.parametrize("home", ["/", "/home/U", "/home/\uff35", HOME])
+def test_hidden_paths_are_found_in_every_home(home):
+    """Also where the home directory is the root, or is written as a file system might fold it."""
+    for name in HIDDEN_PATHS:
+        place = f"{home.rstrip('/')}/{name}"
+        for path in (place, f"{place}/below", place.upper()):
+            assert guard_of(path, home=home) == f"~/{name}"
+
+
 def test_without_a_home_nothing_is_hidden():
     assert guard_of("/home/u/.ssh/id", home=None) is None
 

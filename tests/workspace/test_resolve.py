@@ -47,6 +47,7 @@ def test_where_paths_lead(files, place, typed, path, inside):
     assert target.inside is inside
     assert target.typed == os.path.join(files.cwd, typed)
     assert files.resolve(target.typed).path == target.path
+    assert files.path_of(typed) == target.path
 
 
 def test_absolute_paths_are_taken_as_they_are(files):
@@ -195,7 +196,8 @@ def test_the_files_of_the_open_store_cannot_be_used_at_all(place, name):
     state = place / "home/state"
     state.mkdir()
     files = Workspace(str(place / "home"), home=str(place / "home"), own_paths=(str(state),))
-    with pytest.raises(PathRefused, match="has it open"):
-        files.resolve(f"state/{name}")
+    for look in (files.resolve, files.path_of):
+        with pytest.raises(PathRefused, match="has it open"):
+            look(f"state/{name}")
     assert files.resolve("state/logs/x").guarded is not None
     assert files.resolve(name).guarded is None
