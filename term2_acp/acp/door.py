@@ -12,6 +12,7 @@ import msgspec
 
 from term2_acp.acp import negotiate
 from term2_acp.acp.core import Core
+from term2_acp.acp.introduction import Introduction
 from term2_acp.acp.router import NotificationHandler, RequestHandler, find
 from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 from term2_acp.transport.peer import Call, Peer, Work
@@ -100,15 +101,16 @@ class Door:
                 "initialize may not be requested again once the connection is in use",
             )
         version = negotiate.negotiate(call.params)
-        self._version = self._v1(call.params) if version == 1 else self._v2()
+        said = Introduction(call.params)
+        self._version = self._v1(call.params, said) if version == 1 else self._v2(said)
         call.answer_nowait(self._version.initialize_result())
 
-    def _v1(self, params: msgspec.Raw) -> VersionDoor:
+    def _v1(self, params: msgspec.Raw, said: Introduction) -> VersionDoor:
         from term2_acp.acp.v1 import capabilities, door  # see the module
 
-        return door.Door(self._core, self.peer, capabilities.features_from_wire(params))
+        return door.Door(self._core, self.peer, capabilities.features_from_wire(params), said)
 
-    def _v2(self) -> VersionDoor:
+    def _v2(self, said: Introduction) -> VersionDoor:
         from term2_acp.acp.v2 import door  # see the module
 
-        return door.Door(self._core, self.peer, self._profile)
+        return door.Door(self._core, self.peer, self._profile, said)

@@ -4,6 +4,8 @@ Invariants, held here and nowhere else:
 
 - a call is announced once (pending, with title, name, kind, input and places) and ends once, with a final
   status, a raw output and an effect record;
+- the records of a call (``domain.kept``) are written in their order, each once, and whatever ends it: those
+  that wait (``Call.unwritten``) go before the next that is written;
 - what a tool has done stands: a call whose outcome is known when the turn is cancelled is ``completed``;
 - no terminal that was shown outlasts its turn: one that nobody has ended by then ends with no exit known.
 
@@ -11,8 +13,9 @@ Dispatch settles calls as they end. ``settle_all`` ends whatever is still open w
 been left, in the order of the calls, without waiting for anything.
 """
 
+import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,7 +24,7 @@ from attrs import define, field
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import TerminalId, ToolCallId, new_tool_call_id
-from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.toolcall import Effect, FileDigests, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.permission.choices import escape_for_person
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.tools.base import Description, NestedResult, Outcome, Tool
@@ -50,6 +53,9 @@ class Call:
     ``parent`` is the call in whose program this one was made. ``stopped`` is how far a call came that was
     cancelled while it worked. ``rest_refused``: the person cancelled a call of its program, so what follows
     it in the reply is not run. ``result`` is what the model is told once the call has ended.
+
+    ``unwritten`` are its records that have not been given to the journal yet. ``dispatched_at`` is when it
+    was recorded that it acts, and ``dispatched`` is set when it does.
     """
 
     tool_call_id: ToolCallId
@@ -59,6 +65,8 @@ class Call:
     description: Description
     fault: str | None = None
     parent: ToolCallId | None = None
+    unwritten: list[ev.KeptOnly] = field(factory=list, init=False)
+    dispatched_at: float | None = field(default=None, init=False)
     dispatched: bool = field(default=False, init=False)
     outcome: Outcome | None = field(default=None, init=False)
     stopped: Outcome | None = field(default=None, init=False)
@@ -75,6 +83,7 @@ class Call:
         """Whether it may run beside others. A call that cannot run at all only reads."""
         return self.tool is None or self.tool.reads_only
 
+    @functools.cached_property
     def raw_input(self) -> Mapping[str, Any]:
         """The arguments as a JSON object; text that is none is shown as the model wrote it."""
         try:
@@ -94,15 +103,19 @@ class Call:
             kind=self.kind,
             status=status,
             locations=self.description.locations,
-            raw_input=self.raw_input(),
+            raw_input=self.raw_input,
             parent=self.parent,
         )
 
 
 class OpenCalls:
-    """The calls that were announced and have not ended yet, in the order of their announcement."""
+    """The calls that were announced and have not ended yet, in the order of their announcement.
 
-    def __init__(self) -> None:
+    ``now`` is the clock, in seconds, by which it is told how long calls took.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
         self._open: dict[ToolCallId, Call] = {}
         self._terminals: dict[TerminalId, None] = {}  # shown and not ended, in their order
 
@@ -131,6 +144,16 @@ class OpenCalls:
             ),
             call.shown(ToolStatus.PENDING),
         ]
+
+    def dispatch(self, call: Call, changes: tuple[FileDigests, ...]) -> list[ev.Event]:
+        """The call is about to act: its records that are to be journalled before it does.
+
+        ``changes`` are as in ``ToolCallDispatched``. A call that only reads has no effect to tell of after a
+        crash, so its records wait for its end, and it for no journal.
+        """
+        call.dispatched_at = self._now()
+        call.unwritten.append(ev.ToolCallDispatched(call.tool_call_id, changes))
+        return [] if call.reads_only else _taken(call)
 
     def complete(self, call: Call, outcome: Outcome) -> list[ev.Event]:
         """The tool did its work, or came as far as a limit let it."""
@@ -184,8 +207,11 @@ class OpenCalls:
         del self._open[call.tool_call_id]
         failed = status is not ToolStatus.COMPLETED
         call.result = NestedResult(outcome.result, failed)
+        at = call.dispatched_at
+        took_ms = None if at is None else round((self._now() - at) * 1000)
         return [
-            ev.ToolCallSettled(call.tool_call_id, effect, outcome.result, failed),
+            *_taken(call),
+            ev.ToolCallSettled(call.tool_call_id, effect, outcome.result, failed, took_ms),
             ToolCallUpdate(
                 call.tool_call_id,
                 status=status,
@@ -193,6 +219,13 @@ class OpenCalls:
                 raw_output=outcome.raw_output,
             ),
         ]
+
+
+def _taken(call: Call) -> list[ev.Event]:
+    """The records of the call that wait, which are written now."""
+    taken: list[ev.Event] = [*call.unwritten]
+    call.unwritten.clear()
+    return taken
 
 
 def _deeper(value: Any, levels: int) -> bool:

@@ -7,11 +7,11 @@ ran, was refused or failed, and in the settle step when the turn was cancelled u
 
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 import trio
-from attrs import define
+from attrs import define, field
 
 from term2_acp.agent.budget import REPEAT_WARNING, Repeat, Repeats
 from term2_acp.agent.calls import INTERNAL_RESULT, Call, OpenCalls, new_call
@@ -20,7 +20,7 @@ from term2_acp.agent.nested import NestedCalls
 from term2_acp.agent.ports import TurnPorts, Workers
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import ToolCallId
-from term2_acp.domain.toolcall import ToolCallUpdate
+from term2_acp.domain.toolcall import FileDigests, ToolCallUpdate
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.tools.base import Description, Outcome, OutcomeUnknown, Prepared, Tool, ToolContext, ToolError
 from term2_acp.tools.registry import decode
@@ -32,7 +32,7 @@ NOT_RUN = "This call was not run: the person cancelled another call of the same 
 
 @define(eq=False)
 class Dispatcher:
-    """Runs the rounds of one turn."""
+    """Runs the rounds of one turn. ``circumstances`` tells what its calls are made under."""
 
     ports: TurnPorts
     gate: Gate
@@ -40,14 +40,18 @@ class Dispatcher:
     context: ToolContext
     open_calls: OpenCalls
     repeats: Repeats
+    circumstances: Callable[[], ev.Circumstances]
+    _told: bool = field(default=False, init=False)  # the circumstances are
 
     def announce(self, made: Sequence[ToolCallDelta]) -> tuple[list[Call], list[ev.Event], bool]:
         """Open the calls of a reply: the calls, the events that show them, and whether the turn must end.
 
-        Says which repeat too often: a call past the warning is announced as failed already.
+        Says which repeat too often: a call past the warning is announced as failed already. The first events
+        of a turn begin with its circumstances.
         """
         calls: list[Call] = []
-        events: list[ev.Event] = []
+        events: list[ev.Event] = [] if self._told else [self.circumstances()]
+        self._told = True
         stop = False
         for delta in made:
             call = self.decoded(delta)
@@ -162,12 +166,11 @@ class Dispatcher:
         if isinstance(admission, No):
             self.fail(call, admission.reason)
             return not admission.rest_too
-        dispatched = ev.ToolCallDispatched(call.tool_call_id)
-        began = ev.ToolCallBegan(call.tool_call_id)
-        # Journalled before it acts: after a crash the journal tells what may have happened. A call that only
-        # reads has no effect to tell of, and its record waits for its end.
-        await self.ports.emit([began] if tool.reads_only else [dispatched, began])
+        await self.ports.room()  # before it counts as dispatched
+        records = self.open_calls.dispatch(call, self._findable(prepared.changes))
+        self.ports.emit_nowait([*records, ev.ToolCallBegan(call.tool_call_id)])
         if not tool.reads_only:
+            # Journalled before it acts: after a crash the journal tells what may have happened.
             await self.ports.reached()
         if (reason := self.gate.changed_nowait(prepared, admission)) is not None:
             raise ToolError(reason)
@@ -178,9 +181,17 @@ class Dispatcher:
             return True  # a close has given it up, and has ended it
         call.outcome = outcome
         # Without a wait: a cancel now finds the call ended, not half ended.
-        ended = self.open_calls.complete(call, call.outcome)
-        self.ports.emit_nowait([dispatched, *ended] if tool.reads_only else ended)
+        self.ports.emit_nowait(self.open_calls.complete(call, call.outcome))
         return not call.rest_refused
+
+    def _findable(self, changes: tuple[FileDigests, ...]) -> tuple[FileDigests, ...]:
+        """The changes, if every file of them can be found by its path as it is kept.
+
+        Nothing of theirs where a path has a key of ours in it: what stands in its place names another file,
+        and whoever looked for that would be told that nothing happened.
+        """
+        redact = self.context.redactor.redact
+        return changes if all(redact(change.path) == change.path for change in changes) else ()
 
     def fail(self, call: Call, reason: str) -> None:
         """End the call, unless it has ended, as one that did nothing."""

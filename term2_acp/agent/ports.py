@@ -31,6 +31,11 @@ class TurnPorts(Protocol):
         """Wait until everything emitted so far is journalled and on its way to the client."""
         ...
 
+    @property
+    def unkept(self) -> bool:
+        """Whether the journal could not take something that this turn said, so that the turn ends."""
+        ...
+
     def working(self, calls: int) -> AbstractContextManager["Workers"]:
         """Say that ``calls`` tool calls are at work, until each of them is done or the context is left."""
         ...

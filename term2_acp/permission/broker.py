@@ -1,7 +1,7 @@
 """The desk where asks wait for their answers.
 
 How one ask goes: the dispatcher awaits ``Broker.ask``, which posts an ``OpenAsk`` (the session puts it
-into the outbox as a marker) and waits on a one-shot channel. When the marker comes out, the pump hands
+into the outbox as a marker) and waits until that is settled. When the marker comes out, the pump hands
 the ask to the client with ``OpenAsk.send_through``; so it is never sent before the tool call it is about.
 The reader settles it with ``OpenAsk.settle_nowait``, inline.
 
@@ -15,9 +15,6 @@ Rules:
   were not shown, and a grant hold for a path that its option does not name.
 - A waiter that is cancelled withdraws its ask: still queued, it is never sent; sent, the client is told.
 - Human time is nobody's: nothing here has a clock.
-
-The channel has room for one answer. With none, an answer that is given before the waiter waits (a client
-that is gone answers at once) would be lost.
 """
 
 import itertools
@@ -64,14 +61,18 @@ class Approved:
 
 @frozen
 class Refused:
-    """This call is not run; the turn goes on. ``reason`` is a sentence for the model and the person."""
+    """This call is not run; the turn goes on. ``reason`` is a sentence for the model and the person.
+
+    ``choice`` is the option by which the person refused it; None when no answer came that counts.
+    """
 
     reason: str
+    choice: Choice | None = None
 
 
 @frozen
 class RefusedAll:
-    """Neither this call nor the rest of its reply is run; the turn goes on."""
+    """Neither this call nor the rest of its reply is run; the turn goes on. The person dismissed the ask."""
 
     reason: str
 
@@ -95,8 +96,9 @@ class OpenAsk:
 
     ask: Ask
     revision: int
-    _reply: trio.MemorySendChannel[Answer]
     open: bool = True
+    _answer: Answer = field(factory=Lost, init=False)
+    _settled: trio.Event = field(factory=trio.Event, init=False)
     _sent: bool = False
     _withdraw: Callable[[], None] | None = None
 
@@ -122,11 +124,13 @@ class OpenAsk:
             return
         self.open = False
         self._withdraw = None
-        try:
-            self._reply.send_nowait(answer)
-        except trio.BrokenResourceError:
-            # The waiter left in this very step of the loop: a late answer like any other.
-            pass
+        self._answer = answer
+        self._settled.set()
+
+    async def answer(self) -> Answer:
+        """Wait for the answer. It may be there before: a client that is gone answers at once."""
+        await self._settled.wait()
+        return self._answer
 
     def withdraw_nowait(self) -> None:
         """Close the ask without an answer: it is never sent, or the client is told to drop it."""
@@ -196,17 +200,15 @@ class Broker:
         return self._judge(ask, revision, answer, {choice.value: choice for choice in choices})
 
     async def _wait_for_answer(self, ask: Ask) -> Answer:
-        reply, replies = trio.open_memory_channel[Answer](1)
-        waiting = OpenAsk(ask, self.revision, reply)
+        waiting = OpenAsk(ask, self.revision)
         self._open[ask.ask_id] = waiting
         try:
             self.post(waiting)
-            answer = await replies.receive()
+            answer = await waiting.answer()
             # A cancel that arrived together with the answer must not let the call start.
             await trio.lowlevel.checkpoint_if_cancelled()
         finally:
             waiting.withdraw_nowait()
-            replies.close()
             del self._open[ask.ask_id]
         return answer
 
@@ -221,7 +223,7 @@ class Broker:
                 if choice is None:
                     logger.warning("ask %d was answered with an option that was not offered", ask.ask_id)
                     return Refused(_NOT_OFFERED)
-                return Approved(choice) if allows(choice) else Refused(_REFUSED)
+                return Approved(choice) if allows(choice) else Refused(_REFUSED, choice)
             case AskCancelled():
                 return RefusedAll(_DISMISSED)
             case Unintelligible(reason=reason):
@@ -257,6 +259,5 @@ def _size(text: str) -> int:
 
 
 def _shown(tool_call: ToolCallUpdate) -> ToolCallUpdate:
-    if tool_call.title is None:
-        return tool_call
-    return evolve(tool_call, title=escape_for_person(tool_call.title))
+    title = None if tool_call.title is None else escape_for_person(tool_call.title)
+    return tool_call if title == tool_call.title else evolve(tool_call, title=title)

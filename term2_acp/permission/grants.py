@@ -17,6 +17,10 @@ from term2_acp.domain.permission import Access, Action
 from term2_acp.permission.choices import Choice, scope_of
 from term2_acp.permission.ground import file_of
 
+# Grants that the record of a decision names. Each call has such a record, and one answer about a patch of
+# many files makes a grant for each of them; a person who answers one by one comes nowhere near.
+MAX_WORDED = 200
+
 
 @define
 class SessionAccess:
@@ -47,6 +51,20 @@ class SessionAccess:
         else:
             self.allow_read_folders.add(scope)
 
+    def in_words(self) -> tuple[str, ...]:
+        """The grants, sorted, for a record of a decision: ``edit FILE``, ``edit below FOLDER``, ``read below
+        FOLDER``. Of more than ``MAX_WORDED``, how many there are besides comes last.
+        """
+        words = sorted(
+            [
+                *(f"edit {path}" for path in self.allow_edit_files),
+                *(f"edit below {path}" for path in self.allow_edit_folders),
+                *(f"read below {path}" for path in self.allow_read_folders),
+            ]
+        )
+        more = len(words) - MAX_WORDED
+        return tuple(words) if more <= 0 else (*words[:MAX_WORDED], f"and {more:,} more")
+
     def reset(self) -> None:
         """Forget every grant: the session closed, or asks anew from here."""
         self.allow_edit_files.clear()
@@ -72,6 +90,10 @@ class TurnAnswers:
         An action inside the workspace on an unguarded target needs no answer; any other must have had
         this very answer, for the same tool and scope.
         """
+        if not self._given:
+            return None
+        if not self._given:
+            return None
         asking = [action for action in actions if not _needs_no_answer(action)]
         for choice in Choice:
             if asking and all((tool, choice, scope_of(choice, action)) in self._given for action in asking):

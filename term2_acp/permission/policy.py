@@ -53,7 +53,9 @@ PLAN_KEEPS_FILES = (
 
 @frozen
 class Allow:
-    """Every action may happen now."""
+    """Every action may happen now. ``granted``: one of them only under a grant of the session."""
+
+    granted: bool = False
 
 
 @frozen
@@ -98,7 +100,7 @@ def decide(
     each = asks_for_edits or mode is Mode.ASK
     asking = [choices for action in actions if (choices := _choices(action, access, asks_for_edits=each))]
     if not asking:
-        return Allow()
+        return Allow(granted=any(access.covers(action) for action in actions))
     return AskPerson(
         in_order([choice for choice in _in_common(asking) if _may_offer(choice, actions, ground)])
     )

@@ -4,6 +4,7 @@ Made with the session's first turn, and ended with the session. An editor that o
 of it: the rooms that it stands on are half of what a session would import, and idle sessions have none.
 """
 
+import trio
 from attrs import define, field
 
 from term2_acp.agent.calls import OpenCalls
@@ -20,7 +21,7 @@ class Hands:
     broker: Broker
     access: SessionAccess = field(factory=SessionAccess)
     answers: TurnAnswers = field(factory=TurnAnswers)
-    open_calls: OpenCalls = field(factory=OpenCalls)
+    open_calls: OpenCalls = field(factory=lambda: OpenCalls(trio.current_time))
 
     def settle(self, *, refused: bool) -> None:
         """A turn is over: its answers and its asks are. ``refused``: what it read is in no history."""

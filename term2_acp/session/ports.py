@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from attrs import frozen
+
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.permission import Answer, Ask
@@ -11,8 +13,26 @@ if TYPE_CHECKING:  # the file port is imported with the first turn
     from term2_acp.workspace.editor import EditorFiles
 
 
+@frozen
+class ClientIdentity:
+    """What a client said of itself at ``initialize``.
+
+    ``name`` is its name and version, ``capabilities`` what it said it can, as JSON text. Both are bounded,
+    and empty where it said nothing. ``protocol`` is the version of ACP that was agreed on.
+    """
+
+    name: str
+    capabilities: str
+    protocol: int
+
+
 class Client(Protocol):
     """The editor, as a session sees it. A door implements this for its version of the protocol."""
+
+    @property
+    def identity(self) -> ClientIdentity:
+        """Who it is. Worked out when it is first asked for."""
+        ...
 
     def show(self, session_id: SessionId, events: Sequence[Event]) -> None:
         """Project the events and queue their frames, in order. Never waits, never raises.

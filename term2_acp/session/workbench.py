@@ -6,15 +6,18 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from term2_acp import __version__
 from term2_acp.agent.asking import Asking
 from term2_acp.agent.budget import Repeats
 from term2_acp.agent.dispatch import Dispatcher
 from term2_acp.agent.gate import Gate
 from term2_acp.agent.prompt import Environment, system_prompt
 from term2_acp.agent.turn import Turn, chosen
+from term2_acp.domain.events import Circumstances
 from term2_acp.domain.turn import StopReason
 from term2_acp.permission.broker import Broker
 from term2_acp.permission.policy import Ground
+from term2_acp.providers.base import ModelChoice
 from term2_acp.session.hands import Hands
 from term2_acp.store.artifacts import artifacts_of
 from term2_acp.tools.base import ToolContext
@@ -87,8 +90,26 @@ async def run_turn(session: Session) -> StopReason:
         ),
         open_calls=hands.open_calls,
         repeats=Repeats(),
+        circumstances=lambda: _circumstances(session, asking.choice),
     )
     return await Turn(asking, dispatcher).run()
+
+
+def _circumstances(session: Session, choice: ModelChoice) -> Circumstances:
+    """What the calls of the session's turn are made under."""
+    assert session.turn is not None, "a turn makes its calls while it is open"
+    client = session.client.identity
+    return Circumstances(
+        prompt=session.turn.message_id,
+        client=client.name,
+        capabilities=client.capabilities,
+        agent=__version__,
+        protocol=client.protocol,
+        provider=choice.provider.name,
+        model=choice.model,
+        effort=choice.effort.value,
+        roots=(session.cwd,),
+    )
 
 
 def hands_of(session: Session) -> Hands:
@@ -101,6 +122,7 @@ def hands_of(session: Session) -> Hands:
             own_paths=parts.own_paths,
             own_code=parts.own_code,
             editor=session.client.files(session.session_id),
+            owner=session.session_id,
         )
         session.hands = Hands(files, Broker(session.session_id, session.speech.post))
         session.speech.on_terminal = session.hands.open_calls.see_terminal

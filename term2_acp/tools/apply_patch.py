@@ -24,7 +24,7 @@ from attrs import frozen
 from term2_acp.domain.content import Change, Diff, Text
 from term2_acp.domain.paths import is_within
 from term2_acp.domain.permission import Access, Action
-from term2_acp.domain.toolcall import Location, ToolKind
+from term2_acp.domain.toolcall import FileDigests, Location, ToolKind
 from term2_acp.tools.base import Description, Outcome, Prepared, ToolContext, ToolError
 from term2_acp.tools.edits import commit
 from term2_acp.tools.patch_format import parse
@@ -117,16 +117,15 @@ class ApplyPatch:
             total += len(old.data) if old is not None else 0
             require_room(total)
 
-        def work() -> tuple[list[Planned], tuple[Edit, ...]]:
+        def work() -> tuple[list[Planned], tuple[Edit, ...], tuple[FileDigests, ...]]:
             planned = plan_all(loaded)
             edits = tuple(edit for one in planned for edit in one.edits)
-            context.files.require_saved(edits)
-            return planned, edits
+            return planned, edits, context.files.changes_of(edits)
 
         with refusals():
-            planned, edits = await context.files.in_thread(work)
-        changes = tuple(one.change for one in planned)
-        diff = Diff(changes, "".join(one.patch for one in planned), texts_of(planned))
+            planned, edits, changes = await context.files.in_thread(work)
+        shown = tuple(one.change for one in planned)
+        diff = Diff(shown, "".join(one.patch for one in planned), texts_of(planned))
         count = counted(len(planned), "file")
         doing = "; ".join(f"{verb} {rest}" for verb, _, rest in (one.words for one in planned))
         done = "\n".join(f"{past} {rest}." for _, past, rest in (one.words for one in planned))
@@ -142,6 +141,7 @@ class ApplyPatch:
             locations=tuple(location for one in planned for location in one.locations),
             summary=f"Patch {count}: {doing}.",
             work=plan,
+            changes=changes,
         )
 
     async def run(self, prepared: Prepared, context: ToolContext) -> Outcome:
@@ -168,7 +168,7 @@ def _locations(context: ToolContext, paths: Sequence[str]) -> tuple[Location, ..
     found: list[Location] = []
     for path in paths:
         try:
-            found.append(Location(context.files.resolve(path).path))
+            found.append(Location(context.files.path_of(path)))
         except FileRefused:
             continue
     return tuple(found)

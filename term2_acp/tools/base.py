@@ -25,7 +25,7 @@ from term2_acp.domain.events import Event
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.options import Mode
 from term2_acp.domain.permission import Action
-from term2_acp.domain.toolcall import Location, ToolKind
+from term2_acp.domain.toolcall import FileDigests, Location, ToolKind
 from term2_acp.permission.policy import PLAN_KEEPS_FILES
 from term2_acp.redact import Redactor
 from term2_acp.workspace import Workspace
@@ -151,6 +151,8 @@ class Prepared:
     ``actions`` are put to the permission policy, each with its real target. ``preview`` is shown with
     the question and replaces the call's content (the diff of an edit). ``summary`` is the sentence of
     the question ("Replace 2 passages in /a/b.py"). ``work`` is the tool's own: ``run`` gets it back.
+    ``changes`` are the files that the call will change, all of them or none, if it changes nothing else and
+    their bytes before and after are known; after a crash they tell whether it did.
     """
 
     actions: tuple[Action, ...] = ()
@@ -158,6 +160,7 @@ class Prepared:
     locations: tuple[Location, ...] = ()
     summary: str = ""
     work: Any = None
+    changes: tuple[FileDigests, ...] = ()
 
 
 @frozen

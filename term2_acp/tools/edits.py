@@ -13,7 +13,7 @@ from attrs import frozen
 from term2_acp.domain.content import MAX_DIFF_TEXT, Change, Diff, FileTexts, Operation, Text
 from term2_acp.domain.paths import Target
 from term2_acp.domain.permission import Access, Action
-from term2_acp.domain.toolcall import Location
+from term2_acp.domain.toolcall import FileDigests, Location
 from term2_acp.tools.base import Outcome, OutcomeUnknown, Prepared, ToolContext, ToolError
 from term2_acp.tools.patch import git_patch
 from term2_acp.tools.targets import counted, refusals
@@ -39,6 +39,7 @@ class EditPlan:
     new: FileContent
     diff: Diff
     written: Written
+    changes: tuple[FileDigests, ...]
 
 
 async def plan_edit(
@@ -55,8 +56,8 @@ async def plan_edit(
         new = content_of(written.data)
         if old is not None and old.digest == new.digest:
             raise ToolError(f"{target.path} holds exactly this already; nothing was changed.")
-        context.files.require_saved([Edit(target, new, old)])
-        return EditPlan(target, old, new, diff_of(target.path, old, new), written)
+        changes = context.files.changes_of([Edit(target, new, old)])
+        return EditPlan(target, old, new, diff_of(target.path, old, new), written, changes)
 
     with refusals():
         plan = await context.files.in_thread(work)
@@ -66,6 +67,7 @@ async def plan_edit(
         locations=(Location(target.path, first_changed_line(plan.diff.patch)),),
         summary=plan.written.summary,
         work=plan,
+        changes=plan.changes,
     )
 
 

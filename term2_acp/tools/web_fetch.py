@@ -78,10 +78,26 @@ class WebFetch:
     async def run(self, prepared: Prepared, context: ToolContext) -> Outcome:
         """See ``Tool``. Cancelled, the connection is closed and the page's child killed."""
         asked: PublicUrl = prepared.work
-        fetched = await context.fetcher.fetch(asked)
-        if isinstance(fetched, NotFetched):
-            raise ToolError(_printable(fetched.reason))
-        return _elsewhere(asked, fetched) if isinstance(fetched, Elsewhere) else await _page(asked, fetched)
+        try:
+            fetched = await context.fetcher.fetch(asked)
+            if isinstance(fetched, NotFetched):
+                raise ToolError(_printable(fetched.reason))
+            return (
+                _elsewhere(asked, fetched) if isinstance(fetched, Elsewhere) else await _page(asked, fetched)
+            )
+        except trio.Cancelled:
+            if context.ports is not None:
+                context.ports.stopped_nowait(_cut_off(asked))
+            raise
+
+
+def _cut_off(asked: PublicUrl) -> Outcome:
+    """A request leaves at some moment of the fetch, and what a server does of it nobody here can know."""
+    words = (
+        f"outcome_unknown: this call was cancelled while {asked.text} was fetched. The request may or may "
+        "not have reached the server."
+    )
+    return Outcome(words, (Text(words),), {"error": words}, failed=True)
 
 
 def _elsewhere(asked: PublicUrl, found: Elsewhere) -> Outcome:

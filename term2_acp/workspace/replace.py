@@ -16,7 +16,9 @@ old content. Nothing is flushed to the disk: the file system orders the rename a
 """
 
 import contextlib
+import hashlib
 import os
+import re
 import secrets
 import threading
 from typing import Protocol, Self
@@ -36,9 +38,9 @@ from term2_acp.workspace.refusals import (
     from_os_error,
 )
 
-# What a staged file is called, as a pattern: no search shows one, for another session may be at work in the
-# same folder, and a process that was killed leaves its own behind.
-STAGED_NAMES = ".term2-" + 16 * "?" + ".tmp"
+# What a staged file, or one that is kept aside, is called, as a pattern: no search shows one, for another
+# session may be at work in the same folder, and a process that was killed leaves its own behind.
+STAGED_NAMES = ".term2-" + 16 * "?" + "*.tmp"
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -71,6 +73,7 @@ class StagedEdit:
     folder: int  # the open folder that holds the staged file
     folder_path: str
     below: tuple[str, ...]  # folders to be made, then the file's name
+    owner: str = ""
     staged: str | None = None  # the staged file's name; None where the file is to go
     written: Identity | None = None  # of the staged file
     identity: Identity | None = None  # of the file at its last look
@@ -168,16 +171,17 @@ class Ticket:
                 self._staged.discard_nowait()
 
 
-def stage(edit: Edit, *, write: bool = True) -> StagedEdit:
+def stage(edit: Edit, *, owner: str = "", write: bool = True) -> StagedEdit:
     """Write an edit beside its place. Blocks: for a thread. The caller discards what it gets.
 
+    ``owner`` is the session that it is for; what is staged for nobody is never cleared up by another process.
     Without ``write`` it is only looked at, for somebody else to write it.
 
     Raises:
         FileRefused: the file is not what it was, or cannot be written. Nothing is left behind.
     """
     folder, folder_path, below = _deepest_folder(edit)
-    staged = StagedEdit(edit, folder, folder_path, below)
+    staged = StagedEdit(edit, folder, folder_path, below, owner)
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(staged.discard_nowait)
         try:
@@ -191,8 +195,19 @@ def stage(edit: Edit, *, write: bool = True) -> StagedEdit:
 
 
 def unused_name() -> str:
-    """A name for a file that is staged or kept aside."""
+    """A name for a file that is kept aside."""
     return f".term2-{secrets.token_hex(8)}.tmp"
+
+
+def staged_names_of(owner: str) -> re.Pattern[str]:
+    """What the names of the files are that were staged for the session, for a full match."""
+    return re.compile(rf"{re.escape(_staged_for(owner))}[0-9a-f]{{16}}\.tmp")
+
+
+def _staged_for(owner: str) -> str:
+    """How the names of files begin that are staged for a session. Its id itself is nobody else's business."""
+    mark = hashlib.sha256(owner.encode(errors="surrogatepass")).hexdigest() if owner else secrets.token_hex(8)
+    return f".term2-{mark[:16]}"
 
 
 def _deepest_folder(edit: Edit) -> tuple[int, str, tuple[str, ...]]:
@@ -228,7 +243,7 @@ def _write(staged: StagedEdit, new: FileContent) -> None:
     """Write the staged file: a new one as the umask has it, else as the old file is."""
     edit = staged.edit
     resembles = edit.target if edit.old is not None else edit.like
-    name = unused_name()
+    name = f"{_staged_for(staged.owner)}{secrets.token_hex(8)}.tmp"
     descriptor = os.open(name, _NEW, 0o666 if resembles is None else 0o600, dir_fd=staged.folder)
     staged.staged = name
     try:

@@ -113,8 +113,10 @@ class StagedEdits:
             self.committed(staged.edit)
 
 
-def stage_all(edits: Sequence[Edit], ticket: Ticket, committed: Callable[[Edit], None]) -> StagedEdits:
-    """Write edits beside their places. Blocks: for a thread.
+def stage_all(
+    edits: Sequence[Edit], ticket: Ticket, committed: Callable[[Edit], None], owner: str = ""
+) -> StagedEdits:
+    """Write edits beside their places, for the session ``owner``. Blocks: for a thread.
 
     Raises:
         FileRefused: a file is not what it was, or cannot be written. Nothing is left behind.
@@ -124,7 +126,7 @@ def stage_all(edits: Sequence[Edit], ticket: Ticket, committed: Callable[[Edit],
         for edit in edits:
             if ticket.abandoned:
                 break  # what there is goes when the ticket is finished
-            staged.append(on_failure.enter_context(stage(edit)))
+            staged.append(on_failure.enter_context(stage(edit, owner=owner)))
         on_failure.pop_all()
     group = StagedEdits(tuple(staged), committed)
     ticket.finish(group)

@@ -17,6 +17,7 @@ import trio
 
 from term2_acp.domain.confinement import Confinement
 from term2_acp.domain.paths import Target, hides, is_within
+from term2_acp.domain.toolcall import FileDigests
 from term2_acp.workspace import opening, ripgrep
 from term2_acp.workspace.buffers import BufferEdit, Buffers
 from term2_acp.workspace.content import FileContent, read_whole, text_of
@@ -24,9 +25,9 @@ from term2_acp.workspace.editor import EditorFiles
 from term2_acp.workspace.guards import Guards
 from term2_acp.workspace.lookout import Lookout, require_same_guard
 from term2_acp.workspace.opening import Kind
-from term2_acp.workspace.refusals import FileRefused, Missing, PathRefused
+from term2_acp.workspace.refusals import FileRefused, Missing
 from term2_acp.workspace.replace import Edit, Ticket
-from term2_acp.workspace.resolve import absolute, canonical, require_same
+from term2_acp.workspace.resolve import absolute, require_same
 from term2_acp.workspace.searching import Searching
 from term2_acp.workspace.seen import Seen
 from term2_acp.workspace.several import StagedEdits, require_own_name, stage_all
@@ -45,7 +46,8 @@ class Workspace:
 
     ``home`` is the person's home directory. ``own_paths`` are term2's settings file and state directory,
     which are hidden; ``own_code`` the directory of its code, which is protected from changes. Where there is
-    an ``editor``, files go through it as far as it offers that (``buffers``).
+    an ``editor``, files go through it as far as it offers that (``buffers``). ``owner`` is the session: what
+    is staged for it can be cleared up after its process was killed (``aftermath``).
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class Workspace:
         own_code: tuple[str, ...] = (),
         find_ripgrep: ripgrep.WhereIsRipgrep = ripgrep.find,
         editor: EditorFiles | None = None,
+        owner: str = "",
     ) -> None:
         self.cwd = cwd
+        self._owner = owner
         self._guards = Guards(
             cwd,
             os.path.realpath(home) if home is not None else None,
@@ -80,16 +84,22 @@ class Workspace:
             PathRefused: it leads nowhere that may be opened.
         """
         path = absolute(self.cwd, typed)
-        found = canonical(path)
-        if self._guards.holds_open(found):
-            # Closing a file drops every POSIX lock that this process has on it, the database's too.
-            raise PathRefused("term2 keeps its sessions in this file and has it open; it cannot be used.")
+        found, names = self._guards.follow(path)
         return Target(
             typed=path,
             path=found.path,
             inside=is_within(self.cwd, found.path),
-            guarded=self._guards.guard(found, self._lookout.leads),
+            guarded=self._guards.guard(found, names, self._lookout.leads),
         )
+
+    def path_of(self, typed: str) -> str:
+        """The ``path`` that ``resolve`` would give now, for whoever asks for nothing else of the target.
+
+        Raises:
+            PathRefused: as ``resolve`` does.
+        """
+        found, _names = self._guards.follow(absolute(self.cwd, typed))
+        return found.path
 
     def kind(self, target: Target) -> Kind:
         """What is at the target now. Metadata only."""
@@ -190,14 +200,19 @@ class Workspace:
         """
         self._seen.require(target.path, content)
 
-    def require_saved(self, edits: Sequence[Edit]) -> None:
-        """Refuse edits that would pass by what the editor has not saved. Pure; long texts take a while.
+    def changes_of(self, edits: Sequence[Edit]) -> tuple[FileDigests, ...]:
+        """What edits will make of their files on the disk. Pure; long texts take a while.
+
+        Nothing for those that the editor makes: it saves a text its own way, so nobody knows the bytes.
 
         Raises:
             Unsaved: they do not go through the editor, and it has changes of a file that are not saved.
         """
         if self._buffers is not None:
+            if self._buffers.text_to_write(edits) is not None:
+                return ()
             self._buffers.require_saved(edits)
+        return tuple(_digests(edit) for edit in edits)
 
     async def stage(self, target: Target, new: FileContent, old: FileContent | None) -> Staged:
         """``stage_all`` for one file that is written."""
@@ -220,13 +235,13 @@ class Workspace:
             buffers = self._buffers
             text = await self.in_thread(lambda: buffers.text_to_write(edits))
             if text is not None:
-                return await buffers.stage(edits[0], text, self._require_target, self._committed)
+                return await buffers.stage(edits[0], text, self._require_target, self._seen.wrote)
             buffers.require_saved(edits)
             await buffers.require_still_saved(edits)
             buffers.disturbed = True
         ticket = Ticket()
         try:
-            return await self.in_thread(lambda: stage_all(edits, ticket, self._committed))
+            return await self.in_thread(lambda: stage_all(edits, ticket, self._seen.wrote, self._owner))
         except BaseException:
             ticket.abandon()
             raise
@@ -259,11 +274,14 @@ class Workspace:
             # Making the missing folders of a new file would bring it back, empty.
             raise Missing(f"The workspace {self.cwd} is not there any more; nothing was written.")
 
-    def _committed(self, edit: Edit) -> None:
-        if edit.new is not None:
-            self._seen.see(edit.path, edit.new)
-        else:
-            self._seen.forget(edit.path)
+
+def _digests(edit: Edit) -> FileDigests:
+    old, new = edit.old, edit.new
+    return FileDigests(
+        edit.path,
+        before=None if old is None else old.on_disk.hex(),
+        after=None if new is None else new.digest.hex(),
+    )
 
 
 def _exists(path: str) -> bool:

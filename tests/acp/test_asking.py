@@ -126,7 +126,7 @@ def selected(option_id):
     [
         (selected("allow-once"), Approved(Choice.ALLOW_ONCE)),
         (selected("allow-edit-file-session"), Approved(Choice.ALLOW_EDIT_FILE_SESSION)),
-        (selected("deny"), Refused("The person refused this.")),
+        (selected("deny"), Refused("The person refused this.", Choice.DENY)),
         (selected("approve"), NOT_OFFERED),
         (selected("allow-edit-folder-session"), NOT_OFFERED),
         (selected("unsandboxed-once"), NOT_OFFERED),
@@ -213,7 +213,7 @@ async def test_answers_in_another_order_reach_their_own_asks(desk, nursery):
         desk.incoming.send(f'{{"jsonrpc":"2.0","id":{request_id},{selected(option)}}}')
         await trio.testing.wait_all_tasks_blocked()
     assert desk.verdicts == [
-        Refused("The person refused this."),
+        Refused("The person refused this.", Choice.DENY),
         Approved(Choice.ALLOW_ONCE),
         Approved(Choice.ALLOW_EDIT_FILE_SESSION),
     ]

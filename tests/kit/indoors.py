@@ -128,10 +128,12 @@ async def indoors(
     fetcher: Any = None,
     profile: str = "baseline",
     offers: Any = None,
+    keep: Any = None,
 ) -> AsyncIterator[Indoors]:
     """Run a daemon whose model plays ``script``, in folders below ``root``; it leaves well in the end.
 
-    ``offers`` makes the other models that its sessions may choose, from the source of that one.
+    ``offers`` makes the other models that its sessions may choose, from the source of that one. ``keep`` is
+    what the settings say of retention.
     """
     workspace = root / "workspace"
     workspace.mkdir(exist_ok=True)
@@ -164,7 +166,7 @@ async def indoors(
     writer = Writer(wire.outgoing)
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
-        core = Core(build, nursery)
+        core = Core(build, nursery, keep)
         door = Door(core, profile)
         connection = Connection(Peer(wire.incoming, writer, door))
         peer = connection.peer

@@ -145,7 +145,7 @@ async def test_the_title_of_the_call_is_written_out_too():
     [
         (Selected("allow-once"), Approved(Choice.ALLOW_ONCE)),
         (Selected("allow-edit-folder-session"), Approved(Choice.ALLOW_EDIT_FOLDER_SESSION)),
-        (Selected("deny"), Refused("The person refused this.")),
+        (Selected("deny"), Refused("The person refused this.", Choice.DENY)),
         # Offered to others, never offered to anyone, unknown, empty: none of them was offered here.
         *(
             (
@@ -198,7 +198,7 @@ async def test_only_the_first_answer_counts(desk):
         desk.client.settles[0](Selected("deny"))
         desk.client.settles[0](Selected("allow-once"))
     desk.client.settles[0](Selected("allow-once"))
-    assert desk.verdicts["a"] == Refused("The person refused this.")
+    assert desk.verdicts["a"] == Refused("The person refused this.", Choice.DENY)
 
 
 async def test_an_answer_before_the_waiter_waits_is_not_lost():
@@ -321,7 +321,7 @@ async def test_each_answer_reaches_its_own_ask(desk):
         await trio.testing.wait_all_tasks_blocked()
         assert desk.verdicts == {
             "a": Approved(Choice.ALLOW_EDIT_FOLDER_SESSION),
-            "b": Refused("The person refused this."),
+            "b": Refused("The person refused this.", Choice.DENY),
             "c": Approved(Choice.ALLOW_ONCE),
         }
         nursery.cancel_scope.cancel()

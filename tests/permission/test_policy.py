@@ -126,6 +126,7 @@ PLACES = {
 }
 WORDS = {
     "allow": Allow(),
+    "granted": Allow(granted=True),
     "deny": Deny(PLAN_KEEPS_FILES),
     "approve": APPROVE,
     "once": ONCE,
@@ -135,19 +136,19 @@ WORDS = {
 # What is done and where; then in standard, ask and plan: with nothing granted, and with everything granted.
 MODES = """
     read    inside             allow    allow    allow     allow    allow    allow
-    read    outside            read-ask read-ask read-ask  allow    allow    allow
+    read    outside            read-ask read-ask read-ask  granted  granted  granted
     read    protected-inside   allow    allow    allow     allow    allow    allow
     read    protected-outside  approve  approve  approve   approve  approve  approve
     read    hidden-inside      approve  approve  approve   approve  approve  approve
     read    hidden-outside     approve  approve  approve   approve  approve  approve
     search  inside             allow    allow    allow     allow    allow    allow
-    search  outside            read-ask read-ask read-ask  allow    allow    allow
+    search  outside            read-ask read-ask read-ask  granted  granted  granted
     search  protected-inside   allow    allow    allow     allow    allow    allow
     search  protected-outside  approve  approve  approve   approve  approve  approve
     search  hidden-inside      approve  approve  approve   approve  approve  approve
     search  hidden-outside     approve  approve  approve   approve  approve  approve
     edit    inside             allow    approve  deny      allow    approve  deny
-    edit    outside            edit-ask once     deny      allow    once     deny
+    edit    outside            edit-ask once     deny      granted  once     deny
     edit    protected-inside   once     once     deny      once     once     deny
     edit    protected-outside  once     once     deny      once     once     deny
     edit    hidden-inside      once     once     deny      once     once     deny
@@ -211,7 +212,8 @@ def test_one_edit_denies_its_whole_call_in_plan(other):
 
 def test_no_mode_makes_or_ends_a_grant():
     access = SessionAccess(allow_edit_folders={"/srv/data"})
-    for mode, expected in ((Mode.ASK, ONCE), (Mode.PLAN, Deny(PLAN_KEEPS_FILES)), (Mode.STANDARD, Allow())):
+    standard = Allow(granted=True)
+    for mode, expected in ((Mode.ASK, ONCE), (Mode.PLAN, Deny(PLAN_KEEPS_FILES)), (Mode.STANDARD, standard)):
         assert decided(edit("/srv/data/a"), access=access, mode=mode) == expected
     assert access == SessionAccess(allow_edit_folders={"/srv/data"})
 
@@ -247,7 +249,9 @@ def test_several_actions(actions, expected):
 
 def test_a_grant_answers_for_its_own_part_of_a_call_only():
     access = SessionAccess(allow_edit_folders={"/srv/data"})
-    assert decided(edit("/srv/data/a"), access=access) == Allow()
+    assert decided(edit("/srv/data/a"), access=access) == Allow(granted=True)
+    assert decided(edit("/srv/data/a"), read("/home/ann/ws/b"), access=access) == Allow(granted=True)
+    assert decided(edit("/home/ann/ws/a"), access=access) == Allow()
     assert decided(edit("/srv/data/a"), edit("/opt/b/c"), access=access) == EDIT_ASK
     assert decided(read("/srv/data/a"), access=access) == READ_ASK
 

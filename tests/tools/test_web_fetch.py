@@ -6,6 +6,7 @@ import json
 import os
 import threading
 
+import attrs
 import pytest
 import trio
 
@@ -311,15 +312,31 @@ async def test_a_page_that_cannot_become_text_was_fetched_all_the_same() -> None
 # -- cancelling ----------------------------------------------------------------------------------------
 
 
+class Stopped:
+    """The ports of a call, as far as they are told where it stopped."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.stopped_nowait = self.outcomes.append
+
+
 @pytest.mark.parametrize("answer", [never, head_only])
 async def test_a_cancel_while_it_is_fetched(answer) -> None:
     async with open_model_server(answer) as server:
+        web, said = Web(server), Stopped()
+        web.context = attrs.evolve(web.context, ports=said)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(Web(server).call)
+            nursery.start_soon(web.call)
             await (await server.until_call(1)).reached.wait()
             nursery.cancel_scope.cancel()
         with trio.fail_after(5):
             await server.until_sockets(0)
+    # The server may have done something with what it was sent.
+    (outcome,) = said.outcomes
+    assert outcome.failed
+    assert outcome.result.startswith(
+        f"outcome_unknown: this call was cancelled while {web.url()} was fetched."
+    )
     gc.collect()
 
 

@@ -8,13 +8,15 @@ A client of v1 answers a permission question by what it was shown. It is shown f
 so an answer with one of the others is no answer.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from term2_acp.acp.answers import answer_from_wire
 from term2_acp.acp.fit import MAX_FRAME_BYTES, shorten
+from term2_acp.acp.introduction import Introduction
 from term2_acp.acp.usage import turn_usage_to_wire
-from term2_acp.acp.v1.capabilities import ClientFeatures
+from term2_acp.acp.v1.capabilities import PROTOCOL_VERSION, ClientFeatures
 from term2_acp.acp.v1.project import Projection
 from term2_acp.acp.v1.toolcalls import ask_to_wire
 from term2_acp.domain import events as ev
@@ -25,6 +27,7 @@ from term2_acp.jsonrpc.errors import ErrorCode, RpcError
 from term2_acp.transport.peer import Call, Reply
 
 if TYPE_CHECKING:  # the file port is imported with the first turn
+    from term2_acp.session.ports import ClientIdentity
     from term2_acp.workspace.editor import EditorFiles
 
 METHOD = "session/request_permission"
@@ -57,12 +60,15 @@ class Peer(Protocol):
 
 
 class V1Client:
-    """See the module. ``cwd`` is the session's canonical workspace, ``named`` how the client calls it."""
+    """See the module. ``said`` is what it said of itself. ``cwd`` is the session's canonical workspace,
+    ``named`` how the client calls it.
+    """
 
     def __init__(
         self,
         peer: Peer,
         features: ClientFeatures,
+        said: Introduction,
         *,
         cwd: str,
         named: str,
@@ -70,6 +76,7 @@ class V1Client:
     ) -> None:
         self._peer = peer
         self._features = features
+        self._said = said
         self._cwd = cwd
         self._named = named
         self._max_frame_bytes = max_frame_bytes
@@ -107,6 +114,11 @@ class V1Client:
         prompt.answer_nowait(result)
 
     # -- session.ports.Client ----------------------------------------------------------------------
+
+    @functools.cached_property
+    def identity(self) -> "ClientIdentity":
+        """See ``session.ports.Client``."""
+        return self._said.identity(PROTOCOL_VERSION)
 
     def show(self, session_id: SessionId, events: Sequence[ev.Event]) -> None:
         """Project the events and queue their frames; see ``session.ports.Client``."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from term2_acp.acp.core import Core
+from term2_acp.acp.introduction import Introduction
 from term2_acp.acp.router import NotificationHandler, RequestHandler
 from term2_acp.acp.v1.capabilities import ClientFeatures, initialize_result
 from term2_acp.acp.v1.handlers import METHODS, NOTIFICATIONS
@@ -16,7 +17,9 @@ if TYPE_CHECKING:  # see the module
 
 
 class Door:
-    """One connection, and what its client offers. Each session gets an editor of its own (``client_of``)."""
+    """One connection, what its client offers, and what it ``said`` of itself. Each session gets an editor of
+    its own (``client_of``).
+    """
 
     methods: Mapping[str, RequestHandler] = METHODS
     notifications: Mapping[str, NotificationHandler] = NOTIFICATIONS
@@ -34,9 +37,10 @@ class Door:
         }
     )
 
-    def __init__(self, core: Core, peer: "Peer", features: ClientFeatures) -> None:
+    def __init__(self, core: Core, peer: "Peer", features: ClientFeatures, said: Introduction) -> None:
         self.core = core
         self.features = features
+        self._said = said
         self._peer = peer
 
     def initialize_result(self) -> dict[str, Any]:
@@ -47,7 +51,7 @@ class Door:
         """The editor, as the session of the canonical workspace ``cwd`` sees it; the client named it so."""
         from term2_acp.acp.v1.client import V1Client
 
-        return V1Client(self._peer, self.features, cwd=cwd, named=named)
+        return V1Client(self._peer, self.features, self._said, cwd=cwd, named=named)
 
     def notify(self, frame: bytes) -> None:
         """Queue one whole notification."""

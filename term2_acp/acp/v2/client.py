@@ -6,21 +6,26 @@ request, and whatever comes back becomes an ``Answer`` (``acp.answers``).
 Nothing here waits but ``ready``, and nothing here knows whether a session exists.
 """
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from term2_acp.acp.answers import answer_from_wire
 from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, shorten
+from term2_acp.acp.introduction import NOTHING_SAID, Introduction
 from term2_acp.acp.shown import Wire, text_block
-from term2_acp.acp.v2.capabilities import BASELINE, Advertised
+from term2_acp.acp.v2.capabilities import BASELINE, PROTOCOL_VERSION, Advertised
 from term2_acp.acp.v2.project import Projection
 from term2_acp.acp.v2.toolcalls import fit_tool_call, tool_call_to_wire
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.permission import Answer, Ask
 from term2_acp.transport.peer import Reply
+
+if TYPE_CHECKING:  # sessions are imported with the first of them
+    from term2_acp.session.ports import ClientIdentity
 
 METHOD = "session/request_permission"
 
@@ -47,15 +52,25 @@ class Peer(Protocol):
 
 
 class V2Client:
-    """See the module. ``max_frame_bytes`` counts the line feed."""
+    """See the module. ``said`` is what it said of itself; ``max_frame_bytes`` counts the line feed."""
 
     def __init__(
-        self, peer: Peer, advertised: Advertised = BASELINE, max_frame_bytes: int = MAX_FRAME_BYTES
+        self,
+        peer: Peer,
+        advertised: Advertised = BASELINE,
+        said: Introduction = NOTHING_SAID,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
     ) -> None:
         self._peer = peer
         self._advertised = advertised
+        self._said = said
         self._max_frame_bytes = max_frame_bytes
         self._projections: dict[SessionId, Projection] = {}
+
+    @functools.cached_property
+    def identity(self) -> "ClientIdentity":
+        """See ``session.ports.Client``."""
+        return self._said.identity(PROTOCOL_VERSION)
 
     def show(self, session_id: SessionId, events: Sequence[Event]) -> None:
         """Project the events and queue their frames; see ``session.ports.Client``."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from term2_acp.acp.core import Core
+from term2_acp.acp.introduction import Introduction
 from term2_acp.acp.router import NotificationHandler, RequestHandler
 from term2_acp.acp.v2.capabilities import PROFILES
 from term2_acp.acp.v2.handlers import NOTIFICATIONS, served
@@ -18,7 +19,9 @@ if TYPE_CHECKING:  # see the module
 
 
 class Door:
-    """One connection. ``advertised`` is what the client is told of, and what is served to it."""
+    """One connection. ``advertised`` is what the client is told of, and what is served to it; ``said``
+    is what it said of itself.
+    """
 
     notifications: Mapping[str, NotificationHandler] = NOTIFICATIONS
 
@@ -27,8 +30,9 @@ class Door:
         {"initialize", "session/new", "session/resume", "session/prompt", "session/close"}
     )
 
-    def __init__(self, core: Core, peer: "Peer", profile: str) -> None:
+    def __init__(self, core: Core, peer: "Peer", profile: str, said: Introduction) -> None:
         self.core = core
+        self._said = said
         self.advertised = PROFILES[profile]
         self.methods: Mapping[str, RequestHandler] = served(self.advertised)
         self._peer = peer
@@ -38,7 +42,7 @@ class Door:
         """The editor, as sessions see it."""
         from term2_acp.acp.v2.client import V2Client
 
-        return V2Client(self._peer, self.advertised)
+        return V2Client(self._peer, self.advertised, self._said)
 
     def initialize_result(self) -> InitializeResult:
         """See ``acp.door.VersionDoor``."""
