@@ -47,8 +47,10 @@ class History:
 
     def read(self, event: ev.Event) -> None:
         """Fold in one more event of the journal."""
-        self.see(event)
-        if type(event) is ev.OptionChosen:
+        self.transcript.apply(event)
+        if type(event) in METERED:
+            self.meter.apply(event)
+        elif type(event) is ev.OptionChosen:
             self.options.apply(event)
 
     def see(self, event: ev.Event) -> None:

@@ -15,6 +15,9 @@ turn that failed ends and the next one begins.
 What is said beside the turns (``outbox.Aside``) is kept and shown by itself, in its place in the line. When
 the journal cannot take it, it is refused, and nothing else is: no turn before, around or after it.
 
+What is ``owed`` was told already and could not be kept: how a turn ended that was cut off. It goes to the
+journal ahead of whatever is kept first, or the end of that turn would stand behind what came after it.
+
 A client that reads slowly holds the pump up, and by it the turn. A session that closes waits for no client:
 its last words must reach the journal, and what is left in the outbox is bounded.
 """
@@ -49,6 +52,7 @@ class Pump:
     outbox: Outbox
     store: Store
     client: Client
+    owed: Sequence[ev.Event] = ()
     _turn: Admission | None = field(default=None, init=False)  # whose entries are passing
     _failure: Failure | None = field(default=None, init=False)  # why that turn cannot be shown
     _refused: bool = field(default=False, init=False)
@@ -102,11 +106,14 @@ class Pump:
         kept = [entry for entry in entries if type(entry) in _KEPT]
         if not kept:
             return None
+        if self.owed:
+            kept[:0] = self.owed
         try:
             await self.store.append(self.session_id, kept)  # type: ignore[arg-type]
         except StoreFailed as error:
             logger.error("the journal could not be written: %s", error.message)  # noqa: TRY400
             return Failure(error.code, error.message)
+        self.owed = ()
         return None
 
     async def _hand_on(self, entries: Sequence[Entry]) -> None:

@@ -47,7 +47,7 @@ class Registry:
         self._nursery = nursery
         self._live: dict[SessionId, Session] = {}
         self._opening: dict[SessionId, _Opening] = {}
-        self._deletions = Deletions(parts.store, self.close_nowait, self._live.__contains__)
+        self.deletions = Deletions(parts.store, self.close_nowait, self._live.keys(), self._opening.keys())
 
     # -- decided by the reader, synchronously ---------------------------------------------------------
 
@@ -63,7 +63,7 @@ class Registry:
             Busy: it is being opened already, or its turn runs.
             UnknownSession: it is being deleted.
         """
-        if session_id in self._deletions:
+        if session_id in self.deletions:
             raise UnknownSession
         session = self.find(session_id)
         if session_id in self._opening or (session is not None and session.running):
@@ -105,12 +105,16 @@ class Registry:
     async def open(self, session_id: SessionId, cwd: str, client: Client, *, replay: bool) -> None:
         """Open a reserved session, replaying it first if asked; the snapshot of its state comes last.
 
+        A turn of it that was cut off by the death of its process is ended first (``reading``).
+
         Raises:
             UnknownSession: the store has none with this id.
             OtherWorkspace: ``cwd`` is not its workspace.
             ClaimedElsewhere: another process has it open.
             StoreFailed: it cannot be read.
         """
+        from term2_acp.session import reading  # a new session has nothing to read
+
         record = await self._parts.store.find(session_id)
         if record is None:
             raise UnknownSession
@@ -127,12 +131,14 @@ class Registry:
             live = None if live.ended.is_set() else live  # it may have crashed instead
         if live is not None:
             if replay:
-                await self._read(session_id, client)
+                await reading.show_again(self._parts.store, session_id, client, live.owed)
         else:
             async with self._claimed(session_id) as claim:
                 history = History(self._parts.mind, record.title)
-                await self._read(session_id, client if replay else None, history.read)
-                await self._start(Session(record, self._parts, client, history), claim)
+                shown = client if replay else None
+                own = self._parts.own_paths
+                owed = await reading.make_whole(self._parts.store, session_id, history, own, shown)
+                await self._start(Session(record, self._parts, client, history, owed), claim)
         client.show(session_id, [ev.Idle()])
 
     def close_nowait(self, session_id: SessionId) -> Callable[[], Awaitable[None]] | None:
@@ -165,7 +171,7 @@ class Registry:
             BadCursor: the cursor is not one of ours.
             StoreFailed: the list cannot be read.
         """
-        return self._deletions.left_out_of(await self._parts.store.page(cwd, cursor))
+        return self.deletions.left_out_of(await self._parts.store.page(cwd, cursor))
 
     def delete_nowait(self, session_id: SessionId) -> Callable[[], Awaitable[None]]:
         """Begin to remove a session for good. What is returned does it, once the store is open.
@@ -182,7 +188,7 @@ class Registry:
 
         Cancelled, the session may have been removed, in part, or not.
         """
-        return self._deletions.begin_nowait(session_id)
+        return self.deletions.begin_nowait(session_id)
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -208,24 +214,6 @@ class Registry:
             await session.close()
         except CloseFailed:
             logger.warning("a session did not settle before it was closed")
-
-    async def _read(
-        self, session_id: SessionId, client: Client | None, *folds: Callable[[ev.Event], None]
-    ) -> None:
-        """Read the journal once: into the client's view, into the folds of a session, or both."""
-        from term2_acp.session.replay import Replay  # a new session has nothing to replay
-
-        replay = Replay()
-        async with self._parts.store.journal(session_id) as journal:
-            while events := await journal.receive():
-                for fold in folds:
-                    for event in events:
-                        fold(event)
-                if client is not None:
-                    client.show(session_id, replay.feed(events))
-                    await client.ready()
-        if client is not None:
-            client.show(session_id, replay.end())
 
     @asynccontextmanager
     async def _claimed(self, session_id: SessionId) -> AsyncIterator[Claim]:

@@ -17,7 +17,7 @@ Invariants:
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -64,7 +64,14 @@ class CloseFailed(Exception):
 class Session:
     """See the module. A session is made idle; ``run`` must be started before a prompt is admitted."""
 
-    def __init__(self, record: SessionRecord, parts: SessionParts, client: Client, history: History) -> None:
+    def __init__(
+        self,
+        record: SessionRecord,
+        parts: SessionParts,
+        client: Client,
+        history: History,
+        owed: Sequence[ev.Event] = (),
+    ) -> None:
         self.session_id = record.session_id
         self.cwd = record.cwd
         self.first_day = record.created_at[:10]
@@ -75,7 +82,7 @@ class Session:
         self.meter = history.meter
         self.hands: Hands | None = None  # made with the first turn
         self.outbox = Outbox(merge_text=parts.mind.source.merge_text)
-        self._pump = Pump(record.session_id, self.outbox, parts.store, client)
+        self._pump = Pump(record.session_id, self.outbox, parts.store, client, owed)
         self.activity = Activity(lambda event: self.outbox.put_nowait([event]))
         self.speech = Speech(self.outbox, history, self.activity, parts.redactor, client)
         self.chooser = Chooser(history, self.speech, self._revise)
@@ -97,6 +104,11 @@ class Session:
     def turn(self) -> OpenTurn | None:
         """The turn that was admitted and has not settled."""
         return self.speech.turn
+
+    @property
+    def owed(self) -> Sequence[ev.Event]:
+        """What its history and its client were told, and its journal was not (``Pump``)."""
+        return self._pump.owed
 
     # -- life --------------------------------------------------------------------------------------
 

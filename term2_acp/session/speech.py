@@ -83,6 +83,11 @@ class Speech:
         """See ``agent.ports.TurnPorts``."""
         await self._outbox.reached()
 
+    @property
+    def unkept(self) -> bool:
+        """See ``agent.ports.TurnPorts``."""
+        return self.turn is not None and self.turn.failure is not None
+
     def working(self, calls: int) -> AbstractContextManager[Workers]:
         """See ``agent.ports.TurnPorts``."""
         return self._activity.working(calls)

@@ -1,8 +1,10 @@
 """The replay fold: whole messages and calls with their ids, in order of appearance, and nothing left open."""
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from term2_acp.agent.transcript import OUTCOME_UNKNOWN
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, Terminal, Text
 from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
@@ -10,7 +12,9 @@ from term2_acp.domain.options import OptionId
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import StopReason
 from term2_acp.domain.usage import TurnUsage, Usage
-from term2_acp.session.replay import INTERRUPTED, NOT_COMPACTED, UNKNOWN, Replay
+from term2_acp.session.recovery import INTERRUPTED, NOT_COMPACTED, NOT_RUN, UNREADABLE
+from term2_acp.session.replay import Replay
+from term2_acp.session.unfinished import GAP
 
 U = ev.UserMessage(MessageId("u1"), (Text("go"),))
 A, B = ToolCallId("a"), ToolCallId("b")
@@ -96,13 +100,104 @@ def test_a_diff_that_was_shown_before_the_ask_is_still_there():
     assert shown[1].content == (diff,)
 
 
-def test_a_call_that_never_settled_and_its_turn_are_said_to_be():
-    shown = replay(U, text("m1", "I edit"), announced(A))
-    assert shown[:2] == [U, ev.AgentMessage(MessageId("m1"), "I edit")]
-    assert shown[2].status is ToolStatus.FAILED
-    assert shown[2].content == (Text(UNKNOWN),)
-    assert shown[2].raw_output["effect"] == "outcome_unknown"
-    assert shown[3] == ev.AgentMessage(MessageId("u1_interrupted"), INTERRUPTED, spoken_by_model=False)
+def ours(message_id: str, words: str) -> ev.AgentMessage:
+    return ev.AgentMessage(MessageId(message_id), words, spoken_by_model=False)
+
+
+def failed(call: ToolCallId, words: str, effect: str) -> ToolCallUpdate:
+    return attrs.evolve(
+        whole(call, words), status=ToolStatus.FAILED, raw_output={"error": words, "effect": effect}
+    )
+
+
+def test_calls_that_never_settled_and_their_turn_are_said_to_be():
+    began = [ev.ToolCallDispatched(A), ev.ToolCallBegan(A)]
+    shown = replay(U, text("m1", "I edit"), announced(A), announced(B), *began)
+    assert shown == [
+        U,
+        ev.AgentMessage(MessageId("m1"), "I edit"),
+        failed(A, OUTCOME_UNKNOWN, "outcome_unknown"),
+        failed(B, NOT_RUN, "failed"),
+        ours("u1_interrupted", INTERRUPTED),
+    ]
+
+
+ONE, MANY = (
+    "1 record of this conversation could not be read here; `term2 sessions verify` names it.",
+    ("1,002 records of this conversation could not be read here; `term2 sessions verify` names them."),
+)
+NEWER = "2 records of this conversation could not be read here: they were written by a newer term2."
+NEWER_ONE = "1 record of this conversation could not be read here: it was written by a newer term2."
+
+
+def test_records_that_could_not_be_read_are_said_in_their_place_neighbours_together():
+    events = [
+        ev.RecordsLost(1, 1, 0),
+        U,
+        text("m", "a"),
+        ev.RecordsLost(4, 1000, 0),
+        ev.RecordsLost(1004, 2, 0),
+        announced(A),
+        ev.RecordsLost(2000, 1, 1),
+        done(A, "r"),
+        ev.RecordsLost(2002, 0, 2),
+        IDLE,
+        ev.RecordsLost(2005, 0, 1),
+    ]
+    expected = [
+        ours("lost_1", ONE),
+        U,
+        ev.AgentMessage(MessageId("m"), "a"),
+        ours("lost_4", MANY),
+        whole(A, "r"),
+        ours("lost_2000", f"{ONE} {NEWER_ONE}"),
+        ours("lost_2002", NEWER),
+        ours("lost_2005", NEWER_ONE),
+    ]
+    assert replay(*events) == expected
+    assert replay(*events, step=1) == expected
+
+
+def test_what_can_change_no_more_is_shown_at_once():
+    fold = Replay()
+    pieces = [
+        [U, text("m", "a")],
+        [text("n", "b")],
+        [ev.RecordsLost(4, 1, 0)],
+        [announced(A)],
+        [done(A, "r")],
+    ]
+    assert [[type(event) for event in fold.feed(piece)] for piece in pieces] == [
+        [ev.UserMessage],
+        [ev.AgentMessage],
+        [],  # the message may go on behind the gap
+        [ev.AgentMessage, ev.AgentMessage],
+        [ToolCallUpdate],
+    ]
+
+
+def test_a_message_with_a_gap_stays_one_and_shows_where_it_is():
+    gap = [text("m", "a"), ev.RecordsLost(3, 1, 0), ev.RecordsLost(4, 1, 0), text("m", "b"), text("m", "c")]
+    said, lost, *rest = replay(U, *gap, text("n", "d"), IDLE, step=1)[1:]
+    assert said == ev.AgentMessage(MessageId("m"), "a [...] bc")
+    assert lost.message_id == "lost_3"
+    assert rest == [ev.AgentMessage(MessageId("n"), "d")]
+    # With nothing of it behind the gap there is no gap in it; a thought behind it is no part of it.
+    thought = ev.AgentThoughtChunk(MessageId("m"), "x")
+    assert replay(U, *gap[:2], thought, IDLE)[1::2] == [
+        ev.AgentMessage(MessageId("m"), "a"),
+        ev.AgentThought(MessageId("m"), "x"),
+    ]
+
+
+def test_what_ended_unread_is_not_said_to_have_been_cut_off_by_term2():
+    assert replay(U, text("m", "a"), ev.RecordsLost(3, 4, 0))[-1] == ours("u1_interrupted", UNREADABLE)
+    second = ev.UserMessage(MessageId("u2"), (Text("again"),))
+    assert replay(U, ev.RecordsLost(2, 4, 0), second)[2:] == [
+        ours("u1_interrupted", UNREADABLE),
+        second,
+        ours("u2_interrupted", INTERRUPTED),
+    ]
 
 
 def test_an_interrupted_turn_is_told_before_the_next_prompt():
@@ -207,6 +302,7 @@ _EVENTS = st.lists(
             [BEGINS, ev.TerminalOutput(T, b"o"), ev.TerminalUpdate(T, exit_status=ev.ExitStatus(1))]
         ),
         st.sampled_from([COMPACTS, COMPACTED]),
+        st.sampled_from([ev.RecordsLost(1, 1, 0), ev.RecordsLost(2, 0, 1)]),
         st.just(IDLE),
     ),
     max_size=25,
@@ -230,4 +326,4 @@ def test_any_prefix_read_in_any_pieces_is_shown_the_same_and_whole(events, step)
     told = "".join(
         event.text for event in shown if isinstance(event, ev.AgentMessage) and event.spoken_by_model
     )
-    assert told == said
+    assert told.replace(GAP, "") == said

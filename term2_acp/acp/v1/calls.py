@@ -62,6 +62,7 @@ class _Call:
     content_told: bool = False  # the client has content of it
     has_terminal: bool = False  # the client has made a terminal for it
     streamed: TerminalId | None = None  # the one that is shown there
+    began: bool = False
     final: bool = False
     over: bool = False
 
@@ -112,6 +113,7 @@ class Calls:
         call = self._call(call_id)
         if call is None or call.final:
             return
+        call.began = True
         call.fields["status"] = ToolStatus.IN_PROGRESS
         if call.told and call.content:  # and so there may have been a question
             call.content_changed = True
@@ -132,13 +134,17 @@ class Calls:
             call.output_changed = True
             self.changed[call.call_id] = call
 
-    def break_off(self, why: str) -> None:
-        """Nothing more happens: what runs has ended, nobody knows how, and what is open has failed."""
+    def break_off(self, not_run: str, unknown: str) -> None:
+        """Nothing more happens: what runs has ended, nobody knows how, and what is open has failed.
+
+        ``not_run`` says so of a call that had not begun, ``unknown`` of one that had.
+        """
         for terminal_id in self._outputs:
             self.see(TerminalUpdate(terminal_id, exit_status=ExitStatus()))
-        output = {"error": why, "effect": Effect.OUTCOME_UNKNOWN.value}
         for call in self._calls.values():
             if not call.final:
+                why, effect = (unknown, Effect.OUTCOME_UNKNOWN) if call.began else (not_run, Effect.FAILED)
+                output = {"error": why, "effect": effect.value}
                 self.update(
                     ToolCallUpdate(
                         call.call_id, status=ToolStatus.FAILED, content=(Text(why),), raw_output=output

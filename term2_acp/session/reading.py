@@ -1,0 +1,117 @@
+"""Reading a session's journal: for a client that is shown it again, and for a session that is opened.
+
+Whoever opens a session owns it, and makes its journal whole first: what a turn that was cut off left open is
+ended (``recovery``), by what the files of its calls hold now, and that is kept before anyone is told of it.
+Opening a session is no activity of it. Where nothing can be kept (a full disk), the session is opened all the
+same and the end of that turn is told as it was found; it goes to the journal with the first record that can
+be kept (``pump``), or else the next one to open the session finds it anew.
+
+A session that is live in this process has a journal that it goes on writing: it is only shown again.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from term2_acp.domain import events as ev
+from term2_acp.domain.ids import SessionId
+from term2_acp.domain.toolcall import FileDigests
+from term2_acp.redact import PLACEHOLDER
+from term2_acp.session.history import History
+from term2_acp.session.ports import Client
+from term2_acp.session.recovery import Found, Recovery
+from term2_acp.session.replay import Replay
+from term2_acp.store import Store, StoreFailed
+
+if TYPE_CHECKING:  # the file port is imported where a turn was cut off in the midst of an edit
+    from term2_acp.workspace.aftermath import Aftermath
+
+logger = logging.getLogger(__name__)
+
+# Seconds that an editor waits, at most, while files are looked at: a file server may be gone. What was not
+# looked at by then is not known. A file is hashed at some hundred MiB a second, and few calls change more.
+LOOK_S = 5.0
+
+
+async def show_again(
+    store: Store, session_id: SessionId, client: Client, owed: Sequence[ev.Event] = ()
+) -> None:
+    """Show the client the whole journal of a session, with what it is ``owed`` behind it.
+
+    Raises:
+        StoreFailed: it cannot be read.
+    """
+    replay = Replay()
+    async with store.journal(session_id) as journal:
+        while events := await journal.receive():
+            client.show(session_id, replay.feed(events))
+            await client.ready()
+    client.show(session_id, [*replay.feed(owed), *replay.end()])
+
+
+async def make_whole(
+    store: Store, session_id: SessionId, history: History, own_paths: tuple[str, ...], client: Client | None
+) -> Sequence[ev.Event]:
+    """Read the journal of a session whose claim is held into its history, and end what is open in it.
+
+    A ``client`` is shown it. ``own_paths`` are term2's settings and state. Returns what the journal is owed:
+    the end of its last turn, where that could not be kept. Cancelled before its end is found, the journal is
+    as it was.
+
+    Raises:
+        StoreFailed: it cannot be read.
+    """
+    replay, recovery = Replay(told=True), Recovery()
+    async with store.journal(session_id) as journal:
+        while events := await journal.receive():
+            told = recovery.told(events)
+            for event in told:
+                history.read(event)
+            if client is not None:
+                client.show(session_id, replay.feed(told))
+                await client.ready()
+    closing, kept = await _ended(store, session_id, recovery, own_paths)
+    for event in closing:
+        history.read(event)
+    if client is not None:
+        client.show(session_id, [*replay.feed(closing), *replay.end()])
+    return () if kept else closing
+
+
+async def _ended(
+    store: Store, session_id: SessionId, recovery: Recovery, own_paths: tuple[str, ...]
+) -> tuple[Sequence[ev.Event], bool]:
+    """What ends the session's last turn, and whether it is kept."""
+    changes = [change for _call, of_call in recovery.open_changes() for change in of_call]
+    found: dict[str, Found] = {}
+    if changes:
+        from term2_acp.workspace.aftermath import Aftermath  # few sessions are opened after that
+
+        with trio.move_on_after(LOOK_S):
+            await _look(Aftermath(own_paths), changes, session_id, found)
+    closing = recovery.closing(found)
+    if closing:
+        try:
+            await store.append(session_id, closing, active=False)
+        except StoreFailed as error:
+            logger.warning("how the last turn of a session ended could not be kept: %s", error.message)
+            return closing, False
+    return closing, True
+
+
+async def _look(
+    aftermath: "Aftermath", changes: list[FileDigests], session_id: SessionId, found: dict[str, Found]
+) -> None:
+    """Put what the files hold into ``found``, one after the other; then clear up beside them."""
+    from term2_acp.workspace.refusals import FileRefused
+
+    # A path with a key in it is not in the journal as it was.
+    known = [change for change in changes if PLACEHOLDER not in change.path]
+    for change in known:
+        try:
+            found[change.path] = await aftermath.digest(change.path)
+        except FileRefused as error:
+            logger.info("a file of a call that was cut off is not known: %s", error)
+    await aftermath.remove_staged(known, session_id)

@@ -1,0 +1,296 @@
+"""What closes a turn that was cut off: one fold over a journal, for everyone who reads one. Pure.
+
+A process that dies leaves its last turn open: calls that never settled, terminals and compactions without an
+end, no idle. ``Recovery`` sees every event in order and says what ends all of that, by these rules:
+
+- A call that was dispatched and never settled may have had its effect: ``outcome_unknown``. One that was not
+  dispatched had none: the journal has the dispatch before the effect.
+- Where records of the turn are lost, the dispatch may be among them, and so may the settlement: whatever is
+  not settled is unknown.
+- A dispatched call that was to change files and nothing else is settled by what they hold now: all as it was
+  to leave them, it was made; all as they were before, it had no effect; anything else is unknown, and it is
+  said which file is how.
+- The first settlement of a call stands. Nothing is ever run again.
+- A turn has one idle. One that has none gets it, behind a sentence with an id of its own that is the same at
+  every reading.
+
+Who owns the session writes that to the end of its journal when it is opened (``reading``). Who does not own
+it comes to the same by the same fold, without looking at a file. A turn that is not the last can be without
+an end as well: the disk was full, or an older term2 did not write one. Nothing can be written in the midst of
+a journal, so ``see`` says what stands there at every reading.
+
+Only what is open is remembered, and the ids of the calls of one turn.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import define
+
+from term2_acp.agent.transcript import OUTCOME_UNKNOWN
+from term2_acp.domain import events as ev
+from term2_acp.domain.content import Text
+from term2_acp.domain.ids import CompactionId, MessageId, TerminalId, ToolCallId
+from term2_acp.domain.toolcall import Effect, FileDigests, ToolCallUpdate, ToolStatus
+from term2_acp.domain.turn import Failure, StopReason
+
+Found = str | None
+"""What a file was found to hold: its SHA-256 in hex, or None where there is no file. What could not be looked
+at was not found, and has no place in a mapping of these."""
+
+INTERRUPTED = "term2 stopped during this turn; what came after this point is lost."
+UNREADABLE = "The end of this turn could not be read; term2 may have stopped during it."
+NOT_COMPACTED = "term2 stopped before this compaction ended, so the conversation was not compacted."
+
+NOT_RUN = "This call was not run: term2 stopped before it. It had no effect."
+MADE = (
+    "This change was made. term2 stopped before the end of this call was recorded; after the restart, each "
+    "of its files was found as the call was to leave it."
+)
+NOT_MADE = (
+    "This change was not made and had no effect. term2 stopped during this call; after the restart, each of "
+    "its files was found as it was before."
+)
+RESULT_LOST = "This call was made. The record of what it returned cannot be read."
+_UNKNOWN = "outcome_unknown: term2 stopped before the end of this call was recorded."
+_UNREAD = (
+    "outcome_unknown: a part of the record of this turn cannot be read, so nobody knows how this call ended."
+)
+_LOOK_FIRST = "It may or may not have had its effect; look before you repeat it."
+
+# Files of one call that its words name. A patch may have a hundred; who wants to know looks at all of them.
+_NAMED = 20
+
+
+@define(eq=False)
+class _Call:
+    """A call that is not over. ``shown``: the client knows it; ``status`` is the final one that it knows."""
+
+    tool_call_id: ToolCallId
+    shown: bool = False
+    status: ToolStatus | None = None
+    dispatched: bool = False
+    changes: tuple[FileDigests, ...] = ()
+    settled: ev.ToolCallSettled | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.settled is not None and self.status is not None
+
+
+class Recovery:
+    """See the module. ``see`` takes each event of a journal; ``closing`` ends what is open after the last."""
+
+    def __init__(self) -> None:
+        self._turn: MessageId | None = None  # whose idle has not come
+        self._lost = False  # records of it are
+        self._calls: dict[ToolCallId, _Call] = {}
+        self._over: set[ToolCallId] = set()
+        self._terminals: dict[TerminalId, None] = {}
+        self._compactions: dict[CompactionId, None] = {}
+
+    def told(self, events: Iterable[ev.Event]) -> list[ev.Event]:
+        """Take the next events: they, each behind what stands before it."""
+        told: list[ev.Event] = []
+        for event in events:
+            fold = _FOLDS.get(type(event))
+            if fold is not None:
+                told += fold(self, event) or ()
+            told.append(event)
+        return told
+
+    def see(self, event: ev.Event) -> Sequence[ev.Event]:
+        """Take the next event; what stands before it, mostly nothing.
+
+        A prompt ends a turn that has no idle, and an idle whatever its turn left open.
+        """
+        fold = _FOLDS.get(type(event))
+        return () if fold is None else fold(self, event) or ()
+
+    def open_changes(self) -> Sequence[tuple[ToolCallId, tuple[FileDigests, ...]]]:
+        """The calls that the files they were to change can settle, with these files."""
+        return [
+            (call.tool_call_id, call.changes)
+            for call in self._calls.values()
+            if call.changes and call.settled is None
+        ]
+
+    def closing(self, found: Mapping[str, Found]) -> list[ev.Event]:
+        """What ends all that is open, in order; nothing where nothing is.
+
+        ``found`` is what files hold now, by their paths; empty, nobody looked. This changes nothing: whoever
+        takes these events to the journal has them seen too.
+        """
+        events = self._ends(found)
+        if self._turn is not None:
+            sentence = UNREADABLE if self._lost else INTERRUPTED
+            said = ev.AgentMessage(MessageId(f"{self._turn}_interrupted"), sentence, spoken_by_model=False)
+            events += [said, ev.Idle(StopReason.ERROR, Failure("interrupted", sentence))]
+        return events
+
+    def _ends(self, found: Mapping[str, Found]) -> list[ev.Event]:
+        events: list[ev.Event] = [
+            ev.TerminalUpdate(one, exit_status=ev.ExitStatus()) for one in self._terminals
+        ]
+        for call in self._calls.values():
+            events += self._end_of(call, found)
+        failed = ev.CompactionStatus.FAILED
+        events += [ev.CompactionUpdate(one, failed, error=NOT_COMPACTED) for one in self._compactions]
+        return events
+
+    def _end_of(self, call: _Call, found: Mapping[str, Found]) -> Iterator[ev.Event]:
+        settled = call.settled
+        if settled is None:
+            effect, words = self._judged(call, found)
+            settled = ev.ToolCallSettled(
+                call.tool_call_id, effect, words, failed=effect is not Effect.COMMITTED
+            )
+            yield settled
+        if call.shown and call.status is None:
+            yield _last_update(settled)
+
+    def _judged(self, call: _Call, found: Mapping[str, Found]) -> tuple[Effect, str]:
+        """What became of a call that never settled, and the words for it."""
+        if call.status is ToolStatus.COMPLETED:
+            return Effect.COMMITTED, RESULT_LOST
+        if not call.dispatched:
+            return (Effect.OUTCOME_UNKNOWN, f"{_UNREAD} {_LOOK_FIRST}") if self._lost else _DID_NOT_RUN
+        effect = effect_of(call.changes, found)
+        if effect is not Effect.OUTCOME_UNKNOWN:
+            return effect, MADE if effect is Effect.COMMITTED else NOT_MADE
+        if not found or not call.changes:
+            return effect, f"{_UNREAD} {_LOOK_FIRST}" if self._lost else OUTCOME_UNKNOWN
+        return effect, " ".join(
+            [_UNREAD if self._lost else _UNKNOWN, *_states(call.changes, found), _LOOK_FIRST]
+        )
+
+    # -- the fold ----------------------------------------------------------------------------------
+
+    def _on_user_message(self, event: ev.UserMessage) -> Sequence[ev.Event]:
+        closing = self.closing({})
+        self._begin(event.message_id)
+        return closing
+
+    def _on_idle(self, event: ev.Idle) -> Sequence[ev.Event]:
+        del event
+        ends = self._ends({})
+        self._begin(None)
+        return ends
+
+    def _begin(self, turn: MessageId | None) -> None:
+        self._turn = turn
+        self._lost = False
+        for memory in (self._calls, self._over, self._terminals, self._compactions):
+            memory.clear()
+
+    def _on_lost(self, event: ev.RecordsLost) -> None:
+        del event
+        self._lost = True
+
+    def _on_prepared(self, event: ev.ToolCallPrepared) -> None:
+        self._call(event.tool_call_id)
+
+    def _on_dispatched(self, event: ev.ToolCallDispatched) -> None:
+        call = self._call(event.tool_call_id)
+        if call is not None:
+            call.dispatched, call.changes = True, event.changes
+
+    def _on_settled(self, event: ev.ToolCallSettled) -> None:
+        call = self._call(event.tool_call_id)
+        if call is not None:
+            call.settled = call.settled or event
+            self._forget_if_over(call)
+
+    def _on_update(self, event: ToolCallUpdate) -> None:
+        if event.name is not None:
+            announced = self._call(event.tool_call_id)
+            if announced is not None:
+                announced.shown = True
+        call = self._calls.get(event.tool_call_id)
+        if call is None or not call.shown:
+            return  # its announcement is lost, and the client does not know it
+        if call.status is None and event.status is not None and event.status.final:
+            call.status = event.status
+            self._forget_if_over(call)
+
+    def _on_terminal(self, event: ev.TerminalUpdate) -> None:
+        if event.exit_status is not None:
+            self._terminals.pop(event.terminal_id, None)
+        elif event.command is not None:
+            self._terminals[event.terminal_id] = None
+
+    def _on_compaction(self, event: ev.CompactionUpdate) -> None:
+        if event.status is ev.CompactionStatus.IN_PROGRESS:
+            self._compactions[event.compaction_id] = None
+        else:
+            self._compactions.pop(event.compaction_id, None)
+
+    def _call(self, call_id: ToolCallId) -> _Call | None:
+        """The call; None when it is over, and nothing that is read changes it."""
+        if call_id in self._over:
+            return None
+        return self._calls.setdefault(call_id, _Call(call_id))
+
+    def _forget_if_over(self, call: _Call) -> None:
+        if call.over:
+            del self._calls[call.tool_call_id]
+            self._over.add(call.tool_call_id)
+
+
+def effect_of(changes: Sequence[FileDigests], found: Mapping[str, Found]) -> Effect:
+    """What became of changes of files, by what these hold now.
+
+    A file that was to hold what it held tells nothing by itself: it must be so, and another must tell.
+    """
+    if any(change.before != change.after for change in changes):
+        if all(change.path in found and found[change.path] == change.after for change in changes):
+            return Effect.COMMITTED
+        if all(change.path in found and found[change.path] == change.before for change in changes):
+            return Effect.FAILED
+    return Effect.OUTCOME_UNKNOWN
+
+
+def _states(changes: Sequence[FileDigests], found: Mapping[str, Found]) -> Iterator[str]:
+    """Of each file, a sentence that says how it was found."""
+    yield "Its files after the restart:"
+    for change in changes[:_NAMED]:
+        if change.path not in found:
+            yield f"{change.path} could not be looked at."
+        elif found[change.path] == change.after:
+            yield f"{change.path} is as the call was to leave it."
+        elif found[change.path] == change.before:
+            yield f"{change.path} is as it was before."
+        elif found[change.path] is None:
+            yield f"{change.path} does not exist."
+        else:
+            yield f"{change.path} holds neither what it did before nor what it was to hold."
+    if len(changes) > _NAMED:
+        yield f"There are {len(changes) - _NAMED:,} more."
+
+
+def _last_update(settled: ev.ToolCallSettled) -> ToolCallUpdate:
+    """The final status of a call, as a person is shown it. What was shown of a change that was made stays."""
+    if settled.effect is Effect.COMMITTED and not settled.failed:
+        note = {"note": settled.result, "effect": settled.effect.value}
+        return ToolCallUpdate(settled.tool_call_id, status=ToolStatus.COMPLETED, raw_output=note)
+    return ToolCallUpdate(
+        settled.tool_call_id,
+        status=ToolStatus.FAILED,
+        content=(Text(settled.result),),
+        raw_output={"error": settled.result, "effect": settled.effect.value},
+    )
+
+
+_DID_NOT_RUN = Effect.FAILED, NOT_RUN
+
+_FOLDS: Mapping[type, Callable[[Recovery, Any], Sequence[ev.Event] | None]] = {
+    ev.UserMessage: Recovery._on_user_message,
+    ev.Idle: Recovery._on_idle,
+    ev.RecordsLost: Recovery._on_lost,
+    ev.ToolCallPrepared: Recovery._on_prepared,
+    ev.ToolCallDispatched: Recovery._on_dispatched,
+    ev.ToolCallSettled: Recovery._on_settled,
+    ToolCallUpdate: Recovery._on_update,
+    ev.TerminalUpdate: Recovery._on_terminal,
+    ev.CompactionUpdate: Recovery._on_compaction,
+}

@@ -1,0 +1,154 @@
+"""After a process was killed: what the files of its calls hold now, and what it had staged beside them.
+
+A file is looked at as everything else here is opened: the way is walked by descriptor, no link is followed,
+and only a regular file of a bounded size is read, in a thread. What it holds goes to nobody but as a digest,
+and counts as read by no model.
+
+A staged file that was left behind has a name that says whose it is (``replace``), and holds nothing but what
+its call was to write. It is removed where it can be nobody else's: a regular file of this user, named for the
+session, whose claim the caller holds. (What root had staged for somebody's file may be that person's.) A new
+file waits in the deepest folder that was there before its own were made, so it is looked for in each folder
+above. What a commit had put aside is not named so and stays: it is what was there before, and may be the only
+copy.
+"""
+
+import functools
+import hashlib
+import itertools
+import logging
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterable, Iterator
+
+from attrs import define, field
+
+from term2_acp.domain.paths import is_within
+from term2_acp.domain.toolcall import FileDigests
+from term2_acp.workspace import opening
+from term2_acp.workspace.content import MAX_FILE_BYTES
+from term2_acp.workspace.refusals import ChangedSinceRead, FileRefused, Missing, PathRefused, from_os_error
+from term2_acp.workspace.replace import staged_names_of
+from term2_acp.workspace.threads import Threads
+
+logger = logging.getLogger(__name__)
+
+# Bytes that are hashed at a time; more of a file is never in memory.
+_BLOCK = 256 * 1024
+
+_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@define(eq=False)
+class Aftermath:
+    """One look. ``own_paths`` are term2's settings and state, of which nothing is opened."""
+
+    _own_paths: tuple[str, ...]
+    _threads: Threads = field(factory=Threads, init=False)
+
+    async def digest(self, path: str) -> str | None:
+        """The SHA-256 of what the file at a canonical path holds, in hex; None where there is no file.
+
+        Cancelled, nobody waits for its thread.
+
+        Raises:
+            FileRefused: it cannot be looked at, or changes meanwhile.
+        """
+        return await self._threads.run(lambda: self._digest(path))
+
+    async def remove_staged(self, changes: Iterable[FileDigests], owner: str) -> None:
+        """Remove what a session had staged for changes of files at canonical paths; what cannot be stays.
+
+        Cancelled, nothing more is removed: the session may be at work by then, and stage anew.
+        """
+        staged, abandoned = staged_names_of(owner), threading.Event()
+        try:
+            # Files of one call are mostly in few folders, and a folder may be long.
+            for folder in dict.fromkeys(itertools.chain.from_iterable(map(_waits_in, changes))):
+                await self._threads.run(functools.partial(_clear, folder, staged, abandoned))
+        finally:
+            abandoned.set()
+
+    def _digest(self, path: str) -> str | None:
+        head, name = os.path.split(path)
+        if not _can_be(path):
+            raise PathRefused("No file has a path like this.")
+        if any(is_within(os.path.realpath(own), path) for own in self._own_paths):
+            # Closing a file drops every POSIX lock that this process has on it, the database's too.
+            raise PathRefused(f"{path} is term2's own.")
+        try:
+            with opening.folder(head) as within:
+                descriptor = opening.open_regular(name, within, path)
+        except Missing:
+            return None
+        try:
+            return _digest_of(descriptor, path)
+        except OSError as error:
+            raise from_os_error(error, path) from None
+        finally:
+            os.close(descriptor)
+
+
+def _waits_in(change: FileDigests) -> Iterator[str]:
+    """The folders where the staged file may be."""
+    folder = os.path.dirname(change.path)
+    if not _can_be(change.path):
+        return
+    yield folder
+    while change.before is None and (above := os.path.dirname(folder)) != folder:
+        folder = above
+        yield folder
+
+
+def _clear(folder: str, staged: re.Pattern[str], abandoned: threading.Event) -> None:
+    """Remove the files of these names."""
+    try:
+        with opening.folder(folder) as within:
+            for name in _names_in(within):
+                if staged.fullmatch(name) and _is_our_file(name, within):
+                    if abandoned.is_set():
+                        return
+                    os.unlink(name, dir_fd=within)
+                    logger.info("removed %s, which was staged in %s and left behind", name, folder)
+    except Missing:
+        return  # the call did not come to make it
+    except (FileRefused, OSError) as error:
+        logger.info("what may be left behind in %s stays: %s", folder, error)
+
+
+def _can_be(path: str) -> bool:
+    """Whether a file can have this path: what comes from a journal may be anything."""
+    try:
+        return os.path.isabs(path) and b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def _digest_of(descriptor: int, path: str) -> str:
+    before = opening.Identity.of(os.fstat(descriptor))
+    digest, left = hashlib.sha256(), MAX_FILE_BYTES
+    if before.size > left:
+        raise FileRefused(f"{path} is larger than what is ever written.")
+    while block := os.read(descriptor, _BLOCK):
+        digest.update(block)
+        left -= len(block)
+        if left < 0:
+            break
+    if opening.Identity.of(os.fstat(descriptor)) != before:
+        raise ChangedSinceRead(f"{path} changes while it is looked at.")
+    return digest.hexdigest()
+
+
+def _names_in(within: int) -> list[str]:
+    # The folder is open for the walk only, and that cannot be listed.
+    listed = os.open(".", _LISTED, dir_fd=within)
+    try:
+        return os.listdir(listed)
+    finally:
+        os.close(listed)
+
+
+def _is_our_file(name: str, within: int) -> bool:
+    found = opening.look(name, within)
+    return found is not None and stat.S_ISREG(found.st_mode) and os.geteuid() in (0, found.st_uid)
