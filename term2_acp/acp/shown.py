@@ -1,4 +1,5 @@
 """What both versions of the protocol write alike: blocks, labels of tool calls, plans; and how they fit.
+And what a client that knows nothing of compactions is told of one.
 
 Each function that is given a ``room`` keeps to so many bytes of encoded JSON. What a person or a model said
 is split; labels are shortened, raw values are replaced by their size and digest, and both say so.
@@ -10,10 +11,28 @@ from typing import Any
 
 from term2_acp.acp.fit import digest_of, encode, shorten, split_text, too_long, whole_characters
 from term2_acp.domain.content import ContentBlock, Image, Text
+from term2_acp.domain.events import CompactionStatus, CompactionUpdate, Notice, Severity
+from term2_acp.domain.ids import MessageId
 from term2_acp.domain.plan import PlanEntry
 from term2_acp.domain.toolcall import Location
 
 Wire = dict[str, Any]
+
+_COMPACTING = (
+    "The conversation is being summed up, to make room in the model's context. This may take a minute, and "
+    "then the work goes on."
+)
+
+
+def notice_of(event: CompactionUpdate) -> Notice | None:
+    """What a person is told of a compaction whose client knows of none: that it begins.
+
+    A summary takes as long as a long reply, and nothing else is shown meanwhile.
+    """
+    if event.status is not CompactionStatus.IN_PROGRESS:
+        return None
+    return Notice(MessageId(f"{event.compaction_id}_began"), Severity.INFO, _COMPACTING)
+
 
 # -- blocks --------------------------------------------------------------------------------------------
 

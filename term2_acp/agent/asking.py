@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager
 
 from attrs import define
 
+from term2_acp.agent.context import fixed_tokens
 from term2_acp.agent.mind import Mind
 from term2_acp.agent.ports import TurnPorts
 from term2_acp.agent.stream import ReplyFold
@@ -23,7 +24,7 @@ from term2_acp.agent.transcript import Transcript
 from term2_acp.agent.usage import Meter, counted
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import new_message_id
-from term2_acp.providers.base import DeltaStream, Message, ModelChoice, Request, ToolSpec
+from term2_acp.providers.base import DeltaStream, Message, ModelChoice, ModelInfo, Request, ToolSpec
 from term2_acp.redact import StreamRedactor
 
 logger = logging.getLogger(__name__)
@@ -50,20 +51,29 @@ class Asking:
     transcript: Transcript
     meter: Meter
 
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model by now."""
+        return self.choice.provider.describe(self.choice.model)
+
+    @property
+    def fixed_tokens(self) -> int:
+        """The tokens of what stands in each of its requests, as ``context`` estimates them."""
+        return fixed_tokens(self.system, self.specs)
+
     def begin(self) -> ReplyFold:
         """The fold of the next reply. Its call is counted from here."""
-        redactor, choice = self.mind.redactor, self.choice
+        redactor, info = self.mind.redactor, self.info
         fold = ReplyFold(StreamRedactor(redactor) if redactor else None)
-        info = choice.provider.describe(choice.model)
         self.meter.begin(lambda: None if fold.usage is None else counted(fold.usage, info))
         return fold
 
-    def stream(self, *more: Message) -> AbstractAsyncContextManager[DeltaStream]:
-        """Ask the model: the history as it is now, and ``more`` behind it."""
+    def stream(self, messages: Sequence[Message] | None = None) -> AbstractAsyncContextManager[DeltaStream]:
+        """Ask the model: ``messages``, or else the history as it is now."""
         request = Request(
             self.choice.model,
             self.system,
-            (*self.transcript.messages(), *more),
+            self.transcript.messages() if messages is None else messages,
             self.specs,
             self.choice.effort,
             self.cache_key,
@@ -75,6 +85,12 @@ class Asking:
         """Tell the person why nothing comes."""
         told = self.mind.redactor.redact(sentence)
         self.ports.emit_nowait([ev.Notice(new_message_id(), ev.Severity.WARNING, told)])
+
+    def broke_off(self) -> list[ev.Event]:
+        """The call gave no whole reply, and the turn goes on: the usage that is shown for it."""
+        update = self.meter.update()
+        self.meter.break_off()
+        return [] if update is None else [update]
 
     def reply_ended(self, opaque: str | None) -> list[ev.Event]:
         """The end of a reply that came whole, and the usage that is shown for it."""

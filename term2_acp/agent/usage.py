@@ -191,7 +191,8 @@ class Meter:
             told = self._shown.cost_pico_usd
             cost = None if told is None else max(cost, told)
         self._before = cost
-        self._taken = self._taken.and_then(self._turn)
+        if self._turn is not NO_CALLS:
+            self._taken = self._taken.and_then(self._turn)
         self._turn, self._open = NO_CALLS, None
 
 

@@ -5,6 +5,8 @@ Rules:
 - Decisions are made from status codes and from the words a server puts into ``code``, ``type`` and
   ``status`` (``_KINDS``). The text of its message decides two things only, which many servers say in no
   other way: whether the context overflowed, and whether what was given back sealed was not taken.
+- A request that is too large in any other way (413, or for a rate that it alone exceeds) is an overflow too:
+  a shorter one is all that helps, and waiting does not.
 - A sentence says who failed, what happened in the server's own words if it has short ones, and what to do.
   It is one line of at most ``MAX_SENTENCE`` characters, without control or invisible characters, and our
   keys are replaced in it: servers like to quote them.
@@ -45,7 +47,10 @@ _CONTEXT = re.compile(
     r"|reduce the length|string_above_max_length"  # OpenAI
     r"|too many (input |total )?(text )?(tokens|bytes)"  # Bedrock
     r"|(prompt|input) (length|token count)\b.{0,80}\bexceeds|input token count is"  # Google, Poolside
-    r"|maximum (allowed )?(prompt|input) length|model token limit",  # xAI, Kimi
+    r"|maximum (allowed )?(prompt|input) length|model token limit"  # xAI, Kimi
+    r"|maximum model length|max_model_len"  # vLLM
+    r"|prompt exceeds max(imum)? length|range of input length"  # Z.ai, Alibaba
+    r"|max_new_tokens` must be <=|inputs` must have less than",  # Hugging Face
     re.IGNORECASE,
 )
 # How servers say that they do not take back thoughts that they had sealed, or their signatures.
@@ -54,7 +59,9 @@ _OPAQUE = re.compile(
     r"|thought[ _]signature|thinking.{0,40}blocks? .{0,60}cannot be modified|reasoning.{0,40}not found",
     re.IGNORECASE,
 )
-_OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
+_OVERFLOW_STATUSES = frozenset({400, 422, 500})
+# How a server says, with 429, that one request has more tokens than a minute may have (OpenAI).
+_OVER_RATE = re.compile(r"request too large|tokens must be reduced", re.IGNORECASE)
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 # The words in an error object, as the status they stand for: the first row that is a part of one of them.
@@ -89,7 +96,6 @@ _KINDS: tuple[tuple[str, int], ...] = (
 # What helps where the server refuses the request itself.
 _ADVICE: Mapping[int, str] = {
     404: "Check the model's name and the base_url.",
-    413: "Shorten the prompt or start a new session.",
 }
 
 
@@ -168,7 +174,7 @@ class Faults:
         return kind(told[:MAX_SENTENCE])
 
     def _of(self, status: int, words: str, kinds: str, retry_after: str | None) -> Setback:
-        if status in _OVERFLOW_STATUSES and _CONTEXT.search(f"{kinds} {words}"):
+        if _too_long(status, f"{kinds} {words}"):
             advice = "Shorten the prompt or start a new session."
             return Setback(self.sentence(ContextOverflow, "finds the request too long", words, advice))
         if status in {401, 403}:
@@ -191,6 +197,14 @@ class Faults:
         return Setback(error, opaque_refused=_OPAQUE.search(f"{kinds} {words}") is not None)
 
 
+def _too_long(status: int, said: str) -> bool:
+    if status == 413:
+        return True
+    if status == 429:
+        return _OVER_RATE.search(said) is not None
+    return status in _OVERFLOW_STATUSES and _CONTEXT.search(said) is not None
+
+
 def read_error(body: bytes) -> tuple[str, str]:
     """The message in the body of an error, and its machine-readable words in lower case."""
     try:
@@ -200,9 +214,13 @@ def read_error(body: bytes) -> tuple[str, str]:
     if body.lstrip()[:1] == b"<":
         title = _TITLE.search(body)
         return (title.group(1).decode("utf-8", "replace") if title else "", "")
-    text = body.decode("utf-8", "replace").strip()
-    # A body of one line is a message ("upstream timed out"); anything longer is a page or a dump.
-    return (text if "\n" not in text and len(text) <= MAX_SENTENCE else "", "")
+    return (_plain(body.decode("utf-8", "replace")), "")
+
+
+def _plain(text: str) -> str:
+    """A body that is no JSON: of one line it is a message, anything longer is a page or a dump."""
+    text = text.strip()
+    return text if "\n" not in text and len(text) <= MAX_SENTENCE else ""
 
 
 def _error_words(value: Any) -> tuple[str, str]:
@@ -213,6 +231,8 @@ def _error_words(value: Any) -> tuple[str, str]:
     if isinstance(value.get("error"), dict):
         value = value["error"]
     message: Any = value.get("message") or value.get("error") or value.get("detail") or ""
+    if isinstance(message, dict):
+        message = message.get("detail", "")  # Mistral
     if isinstance(message, list) and message and isinstance(message[0], dict):
         message = message[0].get("msg", "")  # FastAPI's way to say what a field got wrong
     message = _upstream(value) or message
@@ -231,8 +251,10 @@ def _upstream(error: dict[str, Any]) -> str:
         return ""
     try:
         inner = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+    except RecursionError:
         return ""
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return _plain(raw)
     return _error_words(inner)[0] if isinstance(inner, dict) and "metadata" not in inner else ""
 
 

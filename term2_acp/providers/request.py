@@ -135,7 +135,7 @@ def unseen(image: Image) -> str:
 
 
 # Tokens of context that are assumed of a model which nothing describes: what today's hosted models have at
-# least. The usage meter shows it; nothing is cut by it.
+# least. The usage meter shows it; nothing is compacted by it.
 FALLBACK_CONTEXT_TOKENS = 128_000
 
 
@@ -145,6 +145,7 @@ class ModelInfo:
 
     ``output_tokens`` is the most that one reply may have, None where nobody says. ``efforts`` are the levels
     that it takes (``default`` apart), None where nobody says: then what the person sets is sent.
+    ``context_assumed``: nobody says how large the context is, and ``context_tokens`` is the fallback.
     """
 
     context_tokens: int = FALLBACK_CONTEXT_TOKENS
@@ -152,3 +153,4 @@ class ModelInfo:
     sees_images: bool = False
     efforts: frozenset[Effort] | None = None
     prices: Prices | None = None
+    context_assumed: bool = False

@@ -62,12 +62,6 @@ async def _compact(session: "Session", words: str) -> str:
         return NOTHING
     if ended.error is not None:
         return ended.error
-    try:
-        await session.speech.reached()  # the summary is kept, or this turn is over
-    except trio.Cancelled:
-        if session.turn is not None and session.turn.failure is not None:
-            session.transcript.take_back_compaction()  # the journal could not take it, and the person is told
-        raise
     return "The conversation is compacted: from here on the model is told a summary in place of it."
 
 

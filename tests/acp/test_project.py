@@ -375,7 +375,17 @@ def test_what_is_only_kept_is_not_shown(event):
 @pytest.mark.parametrize(("event", "update"), ADVERTISED, ids=lambda value: type(value).__name__)
 def test_what_is_advertised_is_shown_and_otherwise_is_not(event, update):
     assert updates(event, advertised=FULL) == [update]
-    assert updates(event) == []
+    assert [update for update in updates(event) if not _is_notice(update)] == []
+
+
+def test_that_a_compaction_begins_is_a_notice_where_it_is_not_advertised():
+    (shown,) = updates(ev.CompactionUpdate(COMPACTION, ev.CompactionStatus.IN_PROGRESS))
+    assert _is_notice(shown)
+    assert "summed up" in shown["content"][0]["text"]
+
+
+def _is_notice(update):
+    return "notice" in update.get("_meta", {}).get("term2", {})
 
 
 @pytest.mark.parametrize(("event", "update"), SHOWN, ids=lambda value: type(value).__name__)

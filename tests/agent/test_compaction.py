@@ -1,30 +1,39 @@
 """Compaction by the model: what it is asked, what becomes of each kind of reply, that the last update always
-comes, and that the history, the tokens and the files that count as read follow from how it ended."""
+comes, and that the history, the tokens and the files that count as read follow from how it ended. That what
+it is asked fits the model's context, also where the history does not. When a turn compacts by itself is in
+``test_relief``."""
 
 import pytest
 import trio
 
 from term2_acp.agent.asking import Asking
 from term2_acp.agent.compaction import MAX_SUMMARY, compact
+from term2_acp.agent.context import estimate
 from term2_acp.agent.mind import Mind
-from term2_acp.agent.transcript import SUMMARY, Transcript
+from term2_acp.agent.shrinking import cut_text
+from term2_acp.agent.told import KEPT_AFTER_WORDS, SUMMARY
+from term2_acp.agent.transcript import Transcript
 from term2_acp.agent.usage import Meter
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text
 from term2_acp.domain.events import CompactionStatus
-from term2_acp.domain.ids import MessageId
+from term2_acp.domain.ids import MessageId, ToolCallId
+from term2_acp.domain.toolcall import Effect
 from term2_acp.domain.turn import StopReason
 from term2_acp.domain.usage import Prices, Usage
 from term2_acp.providers.base import (
     AssistantSaid,
+    ContextOverflow,
     Failed,
     Finish,
     Finished,
     ModelChoice,
     ModelInfo,
+    Opaque,
     Overloaded,
     TextDelta,
     ThoughtDelta,
+    ToolAnswered,
     ToolCallDelta,
     ToolSpec,
     UsageDelta,
@@ -45,13 +54,14 @@ SAID = [
     ev.UserMessage(MessageId("u2"), (Text("/compact"),), to_model=False),
 ]
 HISTORY = (UserSaid("Make it blue."), AssistantSaid("It is blue."))
+OPAQUE = Opaque("play", "m", '{"sealed": 1}')
 CUT = Finished(Finish.LENGTH)
 
 
 class Ports:
     """The events that were emitted, folded as a session folds them."""
 
-    full = False
+    full = unkept = False
 
     def __init__(self, transcript: Transcript, meter: Meter) -> None:
         self.events: list[ev.Event] = []
@@ -60,6 +70,9 @@ class Ports:
     async def emit(self, events):
         await trio.lowlevel.checkpoint()
         self.emit_nowait(events)
+
+    async def reached(self):
+        await trio.lowlevel.checkpoint()
 
     def emit_nowait(self, events):
         self.events += events
@@ -98,8 +111,10 @@ class Play:
     def _forget(self):
         self.forgotten += 1
 
-    async def compact(self, instructions=None):
-        return await compact(self.asking, forget_reads=self._forget, instructions=instructions)
+    async def compact(self, instructions=None, kept=0, most=None):
+        return await compact(
+            self.asking, forget_reads=self._forget, instructions=instructions, kept=kept, most=most
+        )
 
     @property
     def updates(self):
@@ -243,6 +258,112 @@ async def test_a_wait_is_told_and_a_key_is_not(autojump_clock):
     assert ended.summary == "The key is [redacted]"
 
 
+async def test_a_summary_that_the_journal_cannot_take_is_taken_back():
+    """The pump shows it as failed (``tests/session``); what a restart would read is the history again."""
+    play = Play([TextDelta("s"), OK])
+    play.transcript.mark()
+    scope = trio.CancelScope()
+
+    async def reached():
+        play.ports.unkept = True
+        scope.cancel()
+        await trio.lowlevel.checkpoint()
+
+    play.ports.reached = reached
+    with scope:
+        await play.compact()
+    assert play.updates[-1].status is CompactionStatus.COMPLETED
+    assert play.told() == list(HISTORY)
+    assert play.forgotten == 1, "to read once more than is needed is safe"
+
+
+# -- what is kept, and what fits ---------------------------------------------------------------------------
+
+OVERFLOW = [Failed(ContextOverflow("Too long."))]
+
+
+async def test_the_last_messages_may_be_kept_and_are_counted_as_context():
+    old = ev.UserMessage(MessageId("old"), (Text("Hello."),))
+    play = Play([TextDelta("s"), UsageDelta(500, 60), OK], said=[old, *SAID])
+    ended = await play.compact(kept=1)
+    assert (ended.kept, ended.summary) == (1, "s")
+    assert play.told() == [
+        UserSaid(f"{SUMMARY}s{KEPT_AFTER_WORDS}"),
+        UserSaid("Make it blue."),
+        AssistantSaid("It is blue."),
+    ]
+    assert "the last 1 messages above, which stay as they are" in play.model.asked[0].messages[-1].text
+    left = estimate([UserSaid("Make it blue."), AssistantSaid("It is blue.", (), OPAQUE)])
+    assert usage_of(play) == [ev.UsageUpdate(60 + left, 1000, 1111)]
+
+
+async def test_what_is_kept_is_said_in_whole_groups():
+    made = [
+        ev.ToolCallPrepared(ToolCallId("c"), "read_file", "{}", "1", "0" * 64),
+        ev.ReplyEnded("play", "m"),
+        ev.ToolCallSettled(ToolCallId("c"), Effect.COMMITTED, "text"),
+    ]
+    play = Play([TextDelta("s"), OK], said=[*SAID, ev.UserMessage(MessageId("u3"), (Text("Look."),)), *made])
+    assert (await play.compact(kept=1)).kept == 2
+    assert [type(message) for message in play.told()] == [UserSaid, UserSaid, AssistantSaid, ToolAnswered]
+    play = Play([OK], said=[*SAID, *made])
+    assert (await play.compact(kept=1)).kept == 0, "of one that failed nothing is said"
+
+
+async def test_there_may_be_nothing_but_what_is_kept():
+    play = Play()
+    assert await play.compact(kept=2) is None
+    assert play.model.asked == []
+
+
+def long_history(size):
+    return [ev.UserMessage(MessageId("u"), (Text("w" * size),)), *SAID[1:]]
+
+
+async def test_a_history_that_overflows_can_be_compacted_all_the_same():
+    window = ModelInfo(20_000)
+    play = Play([TextDelta("s"), OK], said=long_history(200_000), info=window)
+    play.transcript.reading = None
+    assert (await play.compact("be short")).status is CompactionStatus.COMPLETED
+    (request,) = play.model.asked
+    assert request.messages[0] == UserSaid(cut_text("w" * 200_000, 32_000))
+    assert request.messages[-1].text.endswith("asks of this summary: be short")
+    assert "You will go on from that summary alone" in request.messages[-1].text
+    assert play.told() == [UserSaid(f"{SUMMARY}s")]
+
+
+async def test_what_the_server_finds_too_long_is_halved_once():
+    play = Play(OVERFLOW, [TextDelta("s"), OK], said=long_history(60_000))
+    assert (await play.compact()).status is CompactionStatus.COMPLETED
+    whole, half = (request.messages for request in play.model.asked)
+    assert whole[0] == UserSaid("w" * 60_000)
+    assert half[0] == UserSaid(cut_text("w" * 60_000, 8_000))
+    play = Play(OVERFLOW, OVERFLOW, said=long_history(60_000))
+    assert (await play.compact()).error == "Too long."
+    assert len(play.model.asked) == 2
+    assert play.meter.turn_usage().model_calls == 2
+    play = Play([TextDelta("The per"), *OVERFLOW], said=long_history(60_000))
+    assert (await play.compact()).error == "Too long."
+    assert len(play.model.asked) == 1, "it had begun to write"
+
+
+async def test_where_no_part_of_a_history_fits_no_model_is_asked():
+    play = Play(said=long_history(60_000))
+    ended = await play.compact(most=100)
+    assert (ended.status, ended.summary, play.model.asked) == (CompactionStatus.FAILED, None, [])
+    assert "leaves no room" in ended.error
+    assert play.meter.turn_usage() is None
+
+
+async def test_a_cancel_of_the_second_try_counts_both():
+    play = Play([UsageDelta(900, 0), *OVERFLOW], [HANG], said=long_history(60_000))
+    with trio.move_on_after(0.01):
+        await play.compact()
+    assert play.updates[-1].status is CompactionStatus.CANCELLED
+    assert usage_of(play) == [ev.UsageUpdate(900, 1000, 911)]
+    assert play.meter.turn_usage().model_calls == 2
+
+
 # -- tokens and money --------------------------------------------------------------------------------------
 
 
@@ -260,6 +381,14 @@ async def test_its_call_is_counted_and_the_context_is_what_is_left():
     assert usage_of(play) == [ev.UsageUpdate(40, 1000, 1111)]
     took = play.meter.turn_usage()
     assert (took.model_calls, took.counted_calls, took.tokens.input_tokens) == (1, 1, 500)
+
+
+async def test_what_is_left_is_never_more_than_what_there_was():
+    old = ev.UserMessage(MessageId("old"), (Text("Hello."),))
+    play = Play([TextDelta("s"), UsageDelta(1, 10**9), OK], said=[old, *SAID])
+    await play.compact(kept=1)
+    (update,) = usage_of(play)
+    assert update.used == update.size == 10**9 + 1
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.agent.transcript import MODE_TOLD, OUTCOME_UNKNOWN, SUMMARY, Transcript
+from term2_acp.agent.context import Reading
+from term2_acp.agent.told import (
+    KEPT,
+    KEPT_AFTER_WORDS,
+    MODE_TOLD,
+    OUTCOME_UNKNOWN,
+    RECORD_LOST,
+    SUMMARY,
+)
+from term2_acp.agent.transcript import Transcript
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Image, ResourceLink, Text
 from term2_acp.domain.ids import CompactionId, MessageId, ToolCallId
 from term2_acp.domain.options import Mode, OptionId
 from term2_acp.domain.toolcall import Effect
 from term2_acp.domain.turn import StopReason
+from term2_acp.domain.usage import Usage
 from term2_acp.providers.base import AssistantSaid, CallMade, Opaque, ToolAnswered, UserSaid
 
 M = MessageId("msg_1")
@@ -114,8 +124,8 @@ K = CompactionId("comp_1")
 BEGINS = ev.CompactionUpdate(K, ev.CompactionStatus.IN_PROGRESS)
 
 
-def compacted(summary: str = "s") -> ev.CompactionUpdate:
-    return ev.CompactionUpdate(K, ev.CompactionStatus.COMPLETED, summary)
+def compacted(summary: str = "s", kept: int = 0) -> ev.CompactionUpdate:
+    return ev.CompactionUpdate(K, ev.CompactionStatus.COMPLETED, summary, kept=kept)
 
 
 def summarised(summary: str = "s", more: str = "") -> UserSaid:
@@ -194,10 +204,125 @@ def test_a_prompt_that_leaves_no_trace_takes_its_compactions_back():
 
 def test_there_is_something_to_compact_behind_a_summary_only():
     transcript = Transcript()
-    assert not transcript.compactable
+    assert not transcript.compactable()
     for event, compactable in ((prompt("go"), True), (compacted(), False), (prompt("on"), True)):
         transcript.apply(event)
-        assert transcript.compactable is compactable
+        assert transcript.compactable() is compactable
+
+
+TWO_ROUNDS = [
+    prompt("old"),
+    ev.AgentMessageChunk(M, "yes"),
+    END,
+    IDLE,
+    prompt("go"),
+    prepared(A),
+    END,
+    settled(A, "a's text"),
+    prepared(B),
+    END,
+    settled(B, "b's text"),
+]
+LAST_ROUND = (AssistantSaid("", (CallMade(B, "read_file", "{}"),)), ToolAnswered(B, "read_file", "b's text"))
+
+
+def test_what_is_kept_stands_behind_the_summary_and_the_persons_last_words():
+    one = fold(*TWO_ROUNDS, BEGINS, END, compacted(kept=2))
+    assert one == (summarised(more=KEPT_AFTER_WORDS), UserSaid("go"), *LAST_ROUND)
+    again = [prepared(A), END, settled(A, "r"), BEGINS, END, compacted("t", kept=2)]
+    assert fold(*TWO_ROUNDS, BEGINS, END, compacted(kept=2), *again) == (
+        summarised("t", KEPT_AFTER_WORDS),
+        UserSaid("go"),
+        AssistantSaid("", (CallMade(A, "read_file", "{}"),)),
+        ToolAnswered(A, "read_file", "r"),
+    )
+
+
+def test_words_of_the_person_that_are_kept_are_not_told_twice():
+    whole = fold(*TWO_ROUNDS)
+    assert fold(*TWO_ROUNDS, BEGINS, END, compacted(kept=5)) == (summarised(more=KEPT), *whole[-5:])
+    asked = fold(*TWO_ROUNDS, IDLE, prompt("next"), BEGINS, END, compacted(kept=1))
+    assert asked == (summarised(more=KEPT), UserSaid("next"))
+
+
+@pytest.mark.parametrize(("kept", "stays"), [(1, 2), (3, 4), (99, 7)])
+def test_a_reply_is_never_cut_from_its_results_whatever_was_lost(kept, stays):
+    """A journal may have lost rows, so that the number falls elsewhere than it did."""
+    whole = fold(*TWO_ROUNDS)
+    told = fold(*TWO_ROUNDS, BEGINS, END, compacted(kept=kept))
+    assert told[len(told) - stays :] == whole[len(whole) - stays :]
+    assert len(told) == stays + (1 if stays == 7 else 2)
+
+
+def test_a_mode_that_is_told_in_what_is_kept_is_not_told_with_the_summary():
+    plan, standard = (ev.OptionChosen(OptionId.MODE, mode) for mode in ("plan", "standard"))
+    said = [plan, prompt("look"), IDLE, standard, prompt("go"), BEGINS]
+    over = UserSaid(MODE_TOLD[Mode.STANDARD])
+    assert fold(*said, compacted(kept=2)) == (summarised(more=KEPT), over, UserSaid("go"))
+    before = fold(plan, prompt("look"), IDLE, prompt("go"), BEGINS, compacted(kept=1))
+    assert before == (summarised(more=f"\n\n{MODE_TOLD[Mode.PLAN]}{KEPT}"), UserSaid("go"))
+
+
+def test_images_of_what_is_kept_are_kept():
+    image = ev.UserMessage(M, (Text("see"), Image("image/png", "iVBORw0KGgo=")))
+    told = fold(prompt("old"), IDLE, image, prepared(A), END, settled(A, "r"), BEGINS, compacted(kept=2))
+    assert [len(message.images) for message in told if isinstance(message, UserSaid)] == [0, 1]
+
+
+def counted(tokens: int, opaque: str | None = None) -> ev.ReplyEnded:
+    usage = Usage(input_tokens=tokens, output_tokens=30, thought_tokens=20)
+    return ev.ReplyEnded("lab", "m", opaque, usage)
+
+
+def test_a_count_is_of_the_messages_up_to_its_reply_and_of_no_summary():
+    transcript = Transcript()
+
+    def reading(*events):
+        for event in events:
+            transcript.apply(event)
+        return transcript.reading
+
+    assert reading(prompt("go")) is None
+    by = ("lab", "m")
+    assert reading(prepared(A), counted(100), settled(A, "r")) == Reading(110, 2, 100, by)
+    assert reading(ev.AgentMessageChunk(M, "half"), IDLE) == Reading(110, 2, 100, by), "it was not counted"
+    assert reading(counted(0), IDLE) == Reading(110, 2, 100, by), "nor is what a server says it read none of"
+    second = Reading(230, 6, 200, by)
+    assert reading(prompt("on"), ev.AgentMessageChunk(M, "x"), counted(200, "{}")) == second
+    mark = transcript.mark()
+    failed = ev.CompactionUpdate(K, ev.CompactionStatus.FAILED, error="why")
+    assert reading(BEGINS, counted(999), failed) == second, "the history is as it was"
+    assert reading(prompt("b"), prepared(B), counted(300), BEGINS, counted(999), compacted(kept=2)) is None
+    transcript.take_back_compaction()
+    assert transcript.reading == Reading(310, 8, 300, by)
+    transcript.rewind(mark)
+    assert transcript.reading == second
+    assert reading(counted(400)) == Reading(410, 6, 400, by), "a reply without words is no message"
+
+
+def test_only_the_last_compaction_is_taken_back():
+    transcript = Transcript()
+    transcript.mark()
+    for event in (*TWO_ROUNDS, BEGINS, END, compacted("one", kept=2)):
+        transcript.apply(event)
+    before = transcript.messages()
+    for event in (BEGINS, END, compacted("two", kept=2), ev.AgentMessageChunk(M, "x")):
+        transcript.apply(event)
+    for _ in range(2):
+        transcript.take_back_compaction()
+        assert transcript.messages() == before
+    assert transcript.summary == summarised("one", KEPT_AFTER_WORDS)
+
+
+def test_what_a_compaction_leaves_is_nothing_to_compact_again():
+    transcript = Transcript()
+    for event in (*TWO_ROUNDS, BEGINS, END, compacted(kept=2)):
+        transcript.apply(event)
+    assert (transcript.prompt, transcript.compactable()) == (1, True)
+    assert [transcript.compactable(kept) for kept in (1, 2, 3, 4)] == [False] * 4
+    for event in (prepared(A), END):
+        transcript.apply(event)
+    assert [transcript.compactable(kept) for kept in (2, 4)] == [True, False]
 
 
 _EVENTS = st.lists(
@@ -207,8 +332,10 @@ _EVENTS = st.lists(
         st.sampled_from([A, B, ToolCallId("call_c")]).map(prepared),
         st.sampled_from([A, B, ToolCallId("call_c")]).map(lambda call: settled(call, "r")),
         st.just(END),
+        st.just(counted(100)),
         st.just(IDLE),
         st.sampled_from([BEGINS, compacted("one"), compacted("two")]),
+        st.integers(1, 9).map(lambda kept: compacted("kept", kept)),
         st.sampled_from([ev.OptionChosen(OptionId.MODE, mode) for mode in Mode]),
     ),
     max_size=30,
@@ -310,6 +437,42 @@ def test_a_prompt_is_told_without_the_command_that_it_begins_with():
     assert fold(bare) == (UserSaid("[referenced resource: /ws/a (a)]"),)
 
 
+LOST = ev.RecordsLost(7, 1, 0)
+
+
+def test_that_records_are_lost_is_told_once_before_the_next_words_of_the_person():
+    command = ev.UserMessage(M, (Text("/help"),), to_model=False)
+    said = [prompt("a"), ev.AgentMessageChunk(M, "x"), LOST, LOST, ev.AgentMessageChunk(M, "y"), END, IDLE]
+    assert fold(*said, command, IDLE, prompt("b"), IDLE, prompt("c")) == (
+        UserSaid("a"),
+        AssistantSaid("xy"),
+        UserSaid(RECORD_LOST),
+        UserSaid("b"),
+        UserSaid("c"),
+    )
+    transcript = Transcript()
+    for event in said:
+        transcript.apply(event)
+    mark = transcript.mark()
+    transcript.apply(prompt("refused"))
+    transcript.rewind(mark)
+    transcript.apply(prompt("b"))
+    assert transcript.messages()[-2:] == (UserSaid(RECORD_LOST), UserSaid("b")), "it is told with the next"
+
+
+def test_of_a_reply_with_a_gap_nothing_goes_back_that_is_good_with_the_whole_only():
+    back = ev.ReplyEnded("lab", "m", '{"sig":1}')
+    said = ev.AgentMessageChunk(M, "y")
+    assert fold(prompt("x"), said, LOST, back)[1] == AssistantSaid("y")
+    whole = AssistantSaid("y", opaque=Opaque("lab", "m", '{"sig":1}'))
+    assert fold(prompt("x"), said, back, LOST)[1] == whole
+
+
+def test_the_first_settlement_of_a_call_stands():
+    twice = [settled(A, "first"), settled(A, "late", Effect.FAILED)]
+    assert fold(prompt("go"), prepared(A), END, *twice)[2] == ToolAnswered(A, "read_file", "first")
+
+
 @given(_EVENTS, st.data())
 def test_a_mark_at_any_place_brings_back_what_was_there(events, data):
     place = data.draw(st.integers(0, len(events)))
@@ -325,15 +488,22 @@ def test_a_mark_at_any_place_brings_back_what_was_there(events, data):
 
 
 @given(_EVENTS)
-def test_after_the_last_summary_only_what_follows_it_is_told(events):
+def test_a_summary_stands_for_all_but_what_is_kept_and_the_last_words(events):
     last = max((n for n, event in enumerate(events) if isinstance(event, ev.CompactionUpdate)), default=None)
     if last is None or events[last] == BEGINS:
         return
-    first, *rest = fold(*events)
+    kept, before = events[last].kept, fold(*events[:last])
+    first, *stays = fold(*events[: last + 1])
     assert first.text.startswith(f"{SUMMARY}{events[last].summary}")
-    assert [message for message in rest if isinstance(message, UserSaid) and message.text == "p"] == [
-        UserSaid("p") for event in events[last:] if isinstance(event, ev.UserMessage)
-    ]
+    if not kept or not before:
+        assert stays == []
+    else:
+        least = before[-kept:]
+        assert tuple(stays[len(stays) - len(least) :]) == least
+        assert (UserSaid("p") in stays) == (UserSaid("p") in before)
+    words = [message for message in fold(*events) if message == UserSaid("p")]
+    later = sum(isinstance(event, ev.UserMessage) for event in events[last:])
+    assert len(words) == later + stays.count(UserSaid("p"))
 
 
 @given(_EVENTS)
@@ -352,3 +522,4 @@ def test_every_prefix_is_well_paired(events):
                 waiting = [call.call_id for call in message.calls]
                 assert message.text or waiting, "an empty reply"
         assert not waiting
+        assert transcript.reading is None or transcript.reading.messages <= len(transcript.messages())

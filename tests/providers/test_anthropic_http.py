@@ -209,7 +209,7 @@ async def test_a_status_that_passes_is_tried_again(code: int) -> None:
         (403, "permission_error", AuthenticationFailed),
         (403, "billing_error", RateLimited),
         (404, "not_found_error", RequestRefused),
-        (413, "request_too_large", RequestRefused),
+        (413, "request_too_large", ContextOverflow),
         (400, "invalid_request_error", RequestRefused),
     ],
 )

@@ -383,7 +383,10 @@ BASE = ModelInfo(
 
 
 def test_without_any_word_the_fallback_is_stated() -> None:
-    assert overlay(None, None, None) == ModelInfo(FALLBACK_CONTEXT_TOKENS, None, False, None, None)
+    assert overlay(None, None, None) == ModelInfo(
+        FALLBACK_CONTEXT_TOKENS, None, False, None, None, context_assumed=True
+    )
+    assert not overlay(None, ModelSettings(context_tokens=9), None).context_assumed
     assert overlay(BASE, None, None) == BASE
     assert overlay(BASE, ModelSettings(), ServerFacts()) == BASE
 
@@ -393,6 +396,8 @@ def test_a_server_knows_better_than_the_catalog() -> None:
     assert overlay(BASE, None, free) == ModelInfo(200, 20, True, frozenset(), Prices(0, 0))
     assert overlay(BASE, None, ServerFacts(context_tokens=200)) == evolve(BASE, context_tokens=200)
     assert overlay(None, None, ServerFacts(output_tokens=7)).context_tokens == FALLBACK_CONTEXT_TOKENS
+    assert overlay(None, None, ServerFacts(output_tokens=7)).context_assumed
+    assert not overlay(None, None, ServerFacts(context_tokens=7)).context_assumed
 
 
 def test_the_settings_know_better_than_all() -> None:
@@ -423,7 +428,7 @@ def test_a_number_of_tokens_that_cannot_be_is_none(nonsense: object) -> None:
 def test_a_model_that_the_catalog_does_not_know_has_its_efforts_and_the_fallback(write: Write) -> None:
     write(openai(known=entry()))
     assert base_info("openai", "gpt-5.6-sol") == ModelInfo(
-        efforts=frozenset(Effort) - {Effort.DEFAULT, Effort.MINIMAL}
+        efforts=frozenset(Effort) - {Effort.DEFAULT, Effort.MINIMAL}, context_assumed=True
     )
     assert base_info("openai", "known").context_tokens == 200_000
-    assert base_info(None, "known") == ModelInfo()
+    assert base_info(None, "known") == ModelInfo(context_assumed=True)

@@ -70,7 +70,7 @@ ANSWERS: list[tuple[int, dict[str, Any], type, bool]] = [
     (403, {"type": "permission_error", "message": "no"}, AuthenticationFailed, False),
     (403, {"type": "billing_error", "message": "no"}, RateLimited, False),
     (404, {"type": "not_found_error", "message": "model: x"}, RequestRefused, False),
-    (413, {"type": "request_too_large", "message": "too many megabytes"}, RequestRefused, False),
+    (413, {"type": "request_too_large", "message": "too many megabytes"}, ContextOverflow, False),
     (429, {"type": "rate_limit_error", "message": "slower"}, RateLimited, True),
     (
         429,
@@ -116,7 +116,44 @@ ANSWERS: list[tuple[int, dict[str, Any], type, bool]] = [
     (400, {"message": "The maximum prompt length is 8."}, ContextOverflow, False),  # xAI
     (400, {"message": "Your request exceeded model token limit: 8"}, ContextOverflow, False),  # Kimi
     (429, {"type": "exceeded_current_quota_error"}, RateLimited, False),  # Kimi
-    (413, {"code": "rate_limit_exceeded", "type": "tokens"}, RequestRefused, False),  # Groq
+    (413, {"code": "rate_limit_exceeded", "type": "tokens"}, ContextOverflow, False),  # Groq
+    (
+        429,
+        {
+            "code": "rate_limit_exceeded",
+            "type": "tokens",
+            "message": "Request too large for x on tokens per min (TPM): Limit 8, Requested 9.",
+        },
+        ContextOverflow,
+        False,
+    ),  # OpenAI
+    (
+        400,
+        {"message": "The decoder prompt (length 9) is longer than the maximum model length of 8."},
+        ContextOverflow,
+        False,
+    ),  # vLLM
+    (400, {"code": "1261", "message": "Prompt exceeds max length"}, ContextOverflow, False),  # Z.ai
+    (
+        400,
+        {"code": "invalid_parameter_error", "message": "Range of input length should be [1, 8]"},
+        ContextOverflow,
+        False,
+    ),  # Alibaba
+    (422, {"message": "`inputs` must have less than 8 tokens. Given: 9"}, ContextOverflow, False),  # TGI
+    (
+        422,
+        {"message": "`inputs` tokens + `max_new_tokens` must be <= 8. Given: 9 `inputs` tokens"},
+        ContextOverflow,
+        False,
+    ),  # TGI
+    (
+        400,
+        {"message": {"detail": "Prompt contains 9 tokens, too large for 8 maximum context length"}},
+        ContextOverflow,
+        False,
+    ),  # Mistral
+    (400, {"message": {"detail": 5}}, RequestRefused, False),
     (402, {"message": "Insufficient Balance"}, RateLimited, False),  # DeepSeek
     (400, {"message": "the context of this question"}, RequestRefused, False),
     (429, {"message": "Too many tokens, please wait"}, RateLimited, True),  # Bedrock
@@ -218,6 +255,12 @@ def test_a_router_is_not_quoted_where_the_server_behind_it_spoke() -> None:
     raw = '{"error":{"message":"the model is sleeping","code":503}}'
     error: dict[str, Any] = {"message": "Provider returned error", "code": 502, "metadata": {"raw": raw}}
     assert "the model is sleeping" in Faults("lab").of_error({"error": error}).error.message
-    for odd in ("", "no json", "[1]", '{"metadata":{"raw":"{}"}}', "[" * 100_000):
+    error = {
+        "message": "Provider returned error",
+        "code": 400,
+        "metadata": {"raw": "prompt is too long: 9 > 8"},
+    }
+    assert isinstance(Faults("lab").of_error({"error": error}).error, ContextOverflow)
+    for odd in ("", "no\njson", "[1]", '{"metadata":{"raw":"{}"}}', "[" * 100_000):
         error = {"message": "Provider returned error", "metadata": {"raw": odd}}
         assert "Provider returned error" in Faults("lab").of_error({"error": error}).error.message

@@ -314,7 +314,7 @@ async def test_a_200_that_is_no_reply(answer: Answer, kind: type, words: str) ->
         (401, '{"error": {"message": "Incorrect API key provided: ' + KEY + '"}}', AuthenticationFailed),
         (403, "{}", AuthenticationFailed),
         (404, "<html><title>404 Not Found</title>", RequestRefused),
-        (413, "", RequestRefused),
+        (413, "", ContextOverflow),
         (422, '{"detail": [{"loc": ["body"], "msg": "field required"}]}', RequestRefused),
         (429, '{"error": {"message": "no money", "code": "insufficient_quota"}}', RateLimited),
         (302, "", RequestRefused),

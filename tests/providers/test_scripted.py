@@ -28,6 +28,7 @@ from term2_acp.providers.base import (
     UsageDelta,
     UserSaid,
 )
+from term2_acp.providers.request import ModelInfo
 from term2_acp.providers.scripted.model import Scripted, open_script
 from term2_acp.providers.scripted.script import ScriptError, read_script
 from term2_acp.providers.scripted.steps import ERRORS
@@ -183,7 +184,8 @@ async def test_every_read_is_a_checkpoint() -> None:
 
 def test_keys_of_the_whole_script() -> None:
     provider = Scripted("s", read_script("merge_text = false\ncontext_tokens = 7\nrules = []"))
-    assert (provider.merge_text, provider.describe("m").context_tokens) == (False, 7)
+    assert (provider.merge_text, provider.describe("m")) == (False, ModelInfo(7))
+    assert Scripted("s", read_script("rules = []")).describe("m") == ModelInfo(32_768, context_assumed=True)
     assert Scripted("s", read_script("rules = []")).merge_text is True
 
 

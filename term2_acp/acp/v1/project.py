@@ -12,7 +12,8 @@ beginning of a replay) and ends with its ``Idle``, and nothing is remembered bey
 - A live call is announced at once, pending, as a person expects it to begin. After that calls are told once
   for all that changed of them in a group of events (``calls``), at the end of the group, or before what
   stands after them in the conversation: messages, thoughts and compactions.
-- Notices and compactions are for clients that know them. A notice is a message of its own for the others.
+- Notices and compactions are for clients that know them. A notice is a message of its own for the others,
+  and that a compaction begins is a notice.
 
 Events that are only kept, and the states of a turn, have no words in v1 and give nothing. What is small is in
 ``updates``.
@@ -25,7 +26,7 @@ from typing import Any
 from attrs import evolve
 
 from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, encode_text, split_text, whole_characters
-from term2_acp.acp.shown import Wire, fit_block, text_block
+from term2_acp.acp.shown import Wire, fit_block, notice_of, text_block
 from term2_acp.acp.v1 import updates
 from term2_acp.acp.v1.calls import Calls
 from term2_acp.acp.v1.capabilities import ClientFeatures
@@ -109,9 +110,10 @@ class Projection:
 
         The words are those of a replay, which finds the same things open in the journal.
         """
-        from term2_acp.session.replay import NOT_COMPACTED, UNKNOWN  # with the first session
+        from term2_acp.agent.transcript import OUTCOME_UNKNOWN  # with the first session, and so is the next
+        from term2_acp.session.recovery import NOT_COMPACTED, NOT_RUN
 
-        self._calls.break_off(UNKNOWN)
+        self._calls.break_off(NOT_RUN, OUTCOME_UNKNOWN)
         self._tell_calls(frames)
         if self._compacting is not None:
             failed = ev.CompactionStatus.FAILED
@@ -188,6 +190,8 @@ class Projection:
             self._tell_calls(frames)
             self._write_all(frames, updates.compaction_to_wire(event, self._room))
             self._end_speech()
+        elif (notice := notice_of(event)) is not None:
+            self._notice(frames, notice)
 
     # -- tool calls ------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, encode_text, split_text, whole_characters
-from term2_acp.acp.shown import Wire, block_to_wire, fit_block, text_block
+from term2_acp.acp.shown import Wire, block_to_wire, fit_block, notice_of, text_block
 from term2_acp.acp.v2 import updates
 from term2_acp.acp.v2.capabilities import BASELINE, Advertised
 from term2_acp.acp.v2.terminals import terminal_to_wire
@@ -120,6 +120,12 @@ class Projection:
 
     def _agent_text(self, frames: Frames, event: ev.AgentMessage | ev.AgentThought) -> None:
         kind = "agent_message" if isinstance(event, ev.AgentMessage) else "agent_thought"
+        if len(event.text) <= self._room:  # else it is encoded for nothing
+            content = [text_block(event.text)]
+            encoded = encode({"sessionUpdate": kind, "messageId": event.message_id, "content": content})
+            if len(encoded) <= self._room:
+                frames.append(self._head + encoded + _UPDATE_END)
+                return
         pieces = split_text(whole_characters(event.text), self._room) if event.text else iter([""])
         self._message(frames, kind, event.message_id, (encode(text_block(piece)) for piece in pieces))
 
@@ -144,6 +150,11 @@ class Projection:
         self._update(
             frames, {"sessionUpdate": "tool_call_content_chunk", "toolCallId": tool_call_id, "content": piece}
         )
+
+    def _compaction_as_notice(self, frames: Frames, event: ev.CompactionUpdate) -> None:
+        notice = notice_of(event)
+        if notice is not None:
+            self._update(frames, updates.notice_to_wire(notice, self._room))
 
     def commands(self) -> bytes:
         """The frame that tells which commands there are."""
@@ -202,6 +213,7 @@ _WRITERS: Mapping[type, Write] = MappingProxyType(
         ev.PlanUpdate: _one(updates.plan_to_wire),
         ev.UsageUpdate: _one(updates.usage_update_to_wire),
         ev.SessionInfoUpdate: _one(updates.session_info_to_wire),
+        ev.CompactionUpdate: Projection._compaction_as_notice,
     }
 )
 

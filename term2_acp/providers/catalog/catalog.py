@@ -71,7 +71,7 @@ def base_info(catalog_id: str | None, model: str) -> ModelInfo:
     ``catalog_id`` is None for a server that is not a known one: nothing is read then.
     """
     known = catalog_info(catalog_id, model) if catalog_id is not None else None
-    return known or ModelInfo(efforts=efforts_of(catalog_id, model))
+    return known or ModelInfo(efforts=efforts_of(catalog_id, model), context_assumed=True)
 
 
 def overlay(base: ModelInfo | None, settings: ModelSettings | None, server: ServerFacts | None) -> ModelInfo:
@@ -81,7 +81,7 @@ def overlay(base: ModelInfo | None, settings: ModelSettings | None, server: Serv
     Prices hold as a whole: those of the settings take the place of all others, a dearer one for long requests
     included.
     """
-    info = base or ModelInfo()
+    info = base or ModelInfo(context_assumed=True)
     if server is not None:
         info = ModelInfo(
             server.context_tokens or info.context_tokens,
@@ -89,6 +89,7 @@ def overlay(base: ModelInfo | None, settings: ModelSettings | None, server: Serv
             info.sees_images if server.sees_images is None else server.sees_images,
             info.efforts if server.efforts is None else server.efforts,
             info.prices if server.prices is None else server.prices,
+            info.context_assumed and not server.context_tokens,
         )
     if settings is None:
         return info
@@ -99,6 +100,7 @@ def overlay(base: ModelInfo | None, settings: ModelSettings | None, server: Serv
         info.sees_images if settings.images is None else settings.images,
         info.efforts if efforts is None else efforts,
         _settings_prices(settings) or info.prices,
+        info.context_assumed and not settings.context_tokens,
     )
 
 
@@ -155,6 +157,7 @@ def _from_entry(catalog_id: str, model: str, entry: "Entry") -> ModelInfo:
         "image" in entry.modalities.input,
         efforts_of(catalog_id, model, thinks=entry.reasoning),
         _from_cost(entry.cost),
+        facts.context_tokens is None,
     )
 
 

@@ -35,6 +35,7 @@ class Bench:
     merge_text: bool = False
     per_read: int = 1
     context_tokens: int = _CONTEXT_TOKENS
+    context_assumed: bool = True  # what is measured must not be compacted
 
     def play(self, prompt: str, call: int) -> Iterator[Played]:
         """See ``Script``."""

@@ -37,7 +37,7 @@ class Scripted:
     def describe(self, model: str) -> ModelInfo:
         """See ``Provider``."""
         del model
-        return ModelInfo(self._script.context_tokens)
+        return ModelInfo(self._script.context_tokens, context_assumed=self._script.context_assumed)
 
     @asynccontextmanager
     async def stream(self, request: Request, on_wait: OnWait = wait_silently) -> AsyncIterator[DeltaStream]:
@@ -58,9 +58,11 @@ def _place(messages: Sequence[Message]) -> tuple[str, int]:
     """The last prompt, and how many replies of the model came after it."""
     replies = 0
     for message in reversed(messages):
-        if isinstance(message, UserSaid):
+        kind = type(message)
+        if kind is AssistantSaid:
+            replies += 1
+        elif isinstance(message, UserSaid):
             return message.text, replies
-        replies += isinstance(message, AssistantSaid)
     return "", replies
 
 

@@ -42,6 +42,11 @@ class Script(Protocol):
         """The size of the model's context, in tokens."""
         ...
 
+    @property
+    def context_assumed(self) -> bool:
+        """As ``ModelInfo.context_assumed``: the conversation is not compacted by that size."""
+        ...
+
     def play(self, prompt: str, call: int) -> Iterator[Played]:
         """What the model says to ``prompt`` at its ``call``-th call (from 0) of the turn."""
         ...
@@ -66,7 +71,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     rules: list[_Rule]
     merge_text: bool = True
     per_read: int = _PER_READ
-    context_tokens: int = _CONTEXT_TOKENS
+    context_tokens: int | None = None
 
 
 @frozen
@@ -85,6 +90,7 @@ class FileScript:
     merge_text: bool = True
     per_read: int = _PER_READ
     context_tokens: int = _CONTEXT_TOKENS
+    context_assumed: bool = True
 
     def play(self, prompt: str, call: int) -> Iterator[Played]:
         """See ``Script``."""
@@ -111,7 +117,8 @@ def read_script(text: str) -> FileScript:
     if file.per_read < 1:
         raise ScriptError("per_read: must be 1 or more")
     rules = tuple(_compiled(rule, f"rules[{number}]") for number, rule in enumerate(file.rules))
-    return FileScript(rules, file.merge_text, file.per_read, file.context_tokens)
+    size, assumed = file.context_tokens or _CONTEXT_TOKENS, file.context_tokens is None
+    return FileScript(rules, file.merge_text, file.per_read, size, assumed)
 
 
 def _compiled(rule: _Rule, place: str) -> _CompiledRule:

@@ -237,6 +237,14 @@ def test_a_notice_has_a_title_and_what_follows_it(said, shown):
     assert updates == ([] if shown is None else [{"sessionUpdate": "notice"} | shown])
 
 
+def test_that_a_compaction_begins_is_a_notice_for_clients_that_know_none():
+    began, words = [ev.CompactionUpdate(CompactionId("c"), ev.CompactionStatus.IN_PROGRESS)], "summed up"
+    (shown,) = told(began)
+    assert (shown["sessionUpdate"], words in shown["content"]["text"]) == ("agent_message_chunk", True)
+    (shown,) = told(began, features=ClientFeatures(notices=True))
+    assert (shown["sessionUpdate"], words in shown["title"]) == ("notice", True)
+
+
 def test_a_compaction_is_an_entity_of_its_own():
     compaction = CompactionId("c")
     events = [
@@ -335,6 +343,8 @@ def test_what_is_under_way_when_a_session_breaks_off_is_ended_as_a_replay_ends_i
     shown, frames, replay, later = projection(FULL), [], Replay(), ToolCallId("call_2")
     events = [
         ToolCallUpdate(CALL, title="T", name="shell", kind=ToolKind.EXECUTE, status=ToolStatus.PENDING),
+        ev.ToolCallDispatched(CALL),
+        ev.ToolCallBegan(CALL),
         ev.TerminalUpdate(TERM, command="x", cwd="/w"),
         ToolCallUpdate(CALL, content=(Terminal(TERM),)),
         ToolCallUpdate(later, title="U", name="probe", kind=ToolKind.OTHER, status=ToolStatus.PENDING),
