@@ -6,6 +6,7 @@ Who owns what runs::
     ├─ writer ................ the only code that writes to the client
     ├─ signals ............... the first asks for the shutdown, the second kills
     ├─ store writer .......... from the first session on
+    ├─ retention ............. where the settings ask for it, some time after the first session
     ├─ sessions (nursery) .... one task a session
     └─ peer .................. the reader and the tasks of requests
 
@@ -31,7 +32,7 @@ import trio
 from attrs import define, field, frozen
 
 from term2_acp.acp.door import Door
-from term2_acp.config import Config, config_path, home_directory, state_directory
+from term2_acp.config import Config, RetentionSettings, config_path, home_directory, state_directory
 from term2_acp.transport.claim import Claimed
 from term2_acp.transport.peer import Peer
 from term2_acp.transport.stdio import open_input, open_output
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # see the module: imported with the first session
     from term2_acp.providers.choosing.choice import Resolved
     from term2_acp.session.parts import SessionParts, Toolbox
     from term2_acp.session.registry import Registry
+    from term2_acp.session.retention import Retention
     from term2_acp.store import Store
 
 logger = logging.getLogger(__name__)
@@ -53,6 +55,10 @@ DRAIN_S = 1.5
 PROVIDER_S = 1.0
 
 KILLED_BY_SECOND_SIGNAL = 130
+
+# From when the store is open to the first removal of old sessions, in seconds. What an editor asks for as it
+# starts is answered by then; what is still being opened is waited for (`session.retention`).
+RETENTION_AFTER_S = 2.0
 
 # What Python calls the folders into which packages are installed.
 _INSTALLED = ("site-packages", "dist-packages")
@@ -71,12 +77,17 @@ class Start:
 class Core:
     """The sessions of this process and what they stand on (``acp.core.Core``).
 
-    ``build`` puts the rooms below a session together; it is called once, with the first session.
+    ``build`` puts the rooms below a session together; it is called once, with the first session. ``keep``
+    says which sessions are kept, where not all are.
     """
 
-    def __init__(self, build: "Callable[[], SessionParts]", root: trio.Nursery) -> None:
+    def __init__(
+        self, build: "Callable[[], SessionParts]", root: trio.Nursery, keep: RetentionSettings | None = None
+    ) -> None:
         self._build = build
         self._root = root
+        self._keep = keep if keep != RetentionSettings() else None
+        self._retention: Retention | None = None
         self._registry: Registry | None = None
         self._parts: SessionParts | None = None
         self._store_lock = trio.Lock()
@@ -106,7 +117,18 @@ class Core:
                 await self._root.start(self._parts.store.run)
                 self._store_runs = True
             await self._parts.store.open()
+            if self._keep is not None:
+                self._root.start_soon(self._retain, self._parts.store, self._keep)
+                self._keep = None
         return self._parts.store
+
+    async def _retain(self, store: "Store", keep: RetentionSettings) -> None:
+        await trio.sleep(RETENTION_AFTER_S)
+        with _logged("retention"):
+            from term2_acp.session.retention import Retention  # few ask for it, and nobody waits for it
+
+            self._retention = Retention(store, self.registry_nowait().deletions, keep.days, keep.sessions)
+            await self._retention.run()
 
     # -- the shutdown's rungs ------------------------------------------------------------------------
 
@@ -124,7 +146,9 @@ class Core:
                 self._registry.abandon_nowait()
 
     async def close_store(self) -> None:
-        """Flush and close the store."""
+        """Flush and close the store, once nothing is being removed from it."""
+        if self._retention is not None:
+            await self._retention.aclose()
         if self._parts is not None and self._store_runs:
             await self._parts.store.aclose()
 
@@ -208,7 +232,7 @@ async def _serve(start: Start) -> int:
             writer = Writer(open_output(start.claimed.output))
             writer.on_broken = ending.set
             await root.start(writer.run)
-            core = Core(lambda: build_parts(start), root)
+            core = Core(lambda: build_parts(start), root, start.config.retention)
             door = Door(core, start.config.acp.profile)
             connection = Connection(Peer(open_input(start.claimed.input), writer, door))
             door.peer = connection.peer
@@ -265,7 +289,7 @@ async def shut_down(core: Core, connection: Connection, writer: Writer) -> None:
 
 async def _rung(name: str, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
     """One step of the shutdown: bounded, and no fault of it stops the next."""
-    with _logged(name):
+    with _logged(f"shutdown: {name}"):
         with trio.move_on_after(seconds) as bound:
             await step()
         if bound.cancelled_caught:
@@ -273,12 +297,12 @@ async def _rung(name: str, seconds: float, step: Callable[[], Awaitable[None]]) 
 
 
 @contextmanager
-def _logged(name: str) -> Iterator[None]:
+def _logged(what: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        # The wall between the rungs: logged, and the next one is taken.
-        logger.exception("shutdown: %s failed", name)
+        # The wall between the rungs, and around what nobody waits for: logged, and the rest goes on.
+        logger.exception("%s failed", what)
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -23,6 +23,7 @@ from term2_acp.config.settings import (
     Limits,
     ModelSettings,
     ProviderSettings,
+    RetentionSettings,
 )
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Limits",
     "ModelSettings",
     "ProviderSettings",
+    "RetentionSettings",
     "SettingsError",
     "config_path",
     "home_directory",

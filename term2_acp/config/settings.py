@@ -22,6 +22,9 @@ MOST_TOKENS = 1_000_000_000
 DEAREST_USD = 1_000_000
 """USD for a million tokens: a dollar for each of them. What is above is a slip too."""
 
+MOST_DAYS = 36_500
+"""Days that a session may be kept for: a century. What is above is a slip too, and time has no such dates."""
+
 _NETWORK = frozenset({"base_url", "api_key_env", "api_key", "catalog"})
 
 # What each type of provider takes beside `type` and `models`, and what of it it needs.
@@ -222,6 +225,23 @@ class Limits:
 
 
 @frozen
+class RetentionSettings:
+    """``[retention]``: what term2 removes by itself; nothing where both are None.
+
+    ``days`` is how long a session is kept after it was last active, ``sessions`` how many are kept.
+    """
+
+    days: int | None = None
+    sessions: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.days is not None and not 1 <= self.days <= MOST_DAYS:
+            raise Wrong("days", f"must be a number of days from 1 to {MOST_DAYS}")
+        if self.sessions is not None and self.sessions < 1:
+            raise Wrong("sessions", "must be at least 1")
+
+
+@frozen
 class AcpSettings:
     """``[acp]``: what is advertised. ``full`` goes beyond the baseline."""
 
@@ -260,6 +280,7 @@ class Config:
     effort: str = "default"
     providers: Mapping[str, ProviderSettings] = field(factory=dict, validator=_providers)
     limits: Limits = Limits()
+    retention: RetentionSettings = RetentionSettings()
     acp: AcpSettings = AcpSettings()
     source: str | None = None
     origins: Mapping[str, str] = field(factory=dict)

@@ -28,6 +28,7 @@ from term2_acp.config.settings import (
     Limits,
     ModelSettings,
     ProviderSettings,
+    RetentionSettings,
     Wrong,
 )
 
@@ -108,7 +109,7 @@ def _converter() -> cattrs.Converter:
     # From the inside out: a class is built with the hooks that are there when it is registered.
     _register(converter, ModelSettings)
     _register_named(converter, ModelSettings)
-    for cls in (ProviderSettings, Limits, AcpSettings):
+    for cls in (ProviderSettings, Limits, RetentionSettings, AcpSettings):
         _register(converter, cls)
     _register_named(converter, ProviderSettings)
     omitted: dict[str, Any] = {name: override(omit=True) for name in _NOT_IN_THE_FILE}

@@ -16,6 +16,7 @@ from term2_acp.config import (
     Limits,
     ModelSettings,
     ProviderSettings,
+    RetentionSettings,
     SettingsError,
     load,
 )
@@ -70,6 +71,9 @@ def test_everything_that_can_be_set(file):
         [limits]
         model_calls = 7
         idle_s = 1.5
+        [retention]
+        days = 90
+        sessions = 500
         [acp]
         profile = "full"
     """)
@@ -102,6 +106,7 @@ def test_everything_that_can_be_set(file):
             "small": ProviderSettings(type="local"),
         },
         limits=Limits(model_calls=7, idle_s=1.5),
+        retention=RetentionSettings(days=90, sessions=500),
         acp=AcpSettings(profile="full"),
         source=file.path,
         warnings=(),
@@ -114,6 +119,8 @@ def test_an_empty_file_is_all_defaults(file):
     config = file("[limits]\nidle_s = 5\n")
     assert config.limits == Limits(model_calls=100, idle_s=5.0)
     assert type(config.limits.idle_s) is float
+    assert config.retention == RetentionSettings(days=None, sessions=None)
+    assert file("[retention]\nsessions = 1").retention == RetentionSettings(days=None, sessions=1)
 
 
 PROVIDER = '[providers.lab]\ntype = "{}"\n'
@@ -123,7 +130,7 @@ MODEL = OPENAI + '[providers.lab.catalog."gpt-4.1"]\n'
 WHERE = 'providers.lab.catalog."gpt-4.1"'
 PRICE = "must be USD for a million tokens, from 0 to 1000000"
 TOKENS = "must be a number of tokens from 1 to 1000000000"
-KNOWN = "unknown key; known here are acp, effort, limits, model, provider, providers"
+KNOWN = "unknown key; known here are acp, effort, limits, model, provider, providers, retention"
 
 
 @pytest.mark.parametrize(
@@ -154,6 +161,14 @@ KNOWN = "unknown key; known here are acp, effort, limits, model, provider, provi
         ("[limits]\nidle_s = nan", "limits.idle_s", "must be a number of seconds above 0"),
         ("[limits]\nidle_s = inf", "limits.idle_s", "must be a number of seconds above 0"),
         ("[limits]\nidle_s = 1" + "0" * 400, "limits.idle_s", "is too large"),
+        ("[retention]\nday = 3", "retention.day", "unknown key; did you mean 'days'?"),
+        ("[retentions]", "retentions", "unknown key; did you mean 'retention'?"),
+        ("[retention]\ndays = 0", "retention.days", "must be a number of days from 1 to 36500"),
+        ("[retention]\ndays = 36501", "retention.days", "must be a number of days from 1 to 36500"),
+        ("[retention]\ndays = 1.5", "retention.days", "must be a whole number, not a number"),
+        ("[retention]\ndays = true", "retention.days", "must be a whole number, not true or false"),
+        ("[retention]\nsessions = 0", "retention.sessions", "must be at least 1"),
+        ("[retention]\nsessions = 'all'", "retention.sessions", "must be a whole number, not text"),
         ("provider = 1979-05-27", "provider", "must be text, not a date or time"),
         ("provider = ''", "provider", "must not be empty"),
         ("model = ' '", "model", "must not be empty"),

@@ -282,22 +282,3 @@ async def test_killed_hard_it_leaves_no_children_and_a_store_that_opens(home):
         assert text.startswith(first.text)
         assert text.removeprefix(first.text).startswith(said)
         assert (await daemon.prompt(session, "hi")).text == first.text
-
-
-async def test_two_daemons_share_a_store_and_a_session_is_open_in_one_of_them(home):
-    async with running(home) as first, running(home) as second:
-        for daemon in (first, second):
-            await daemon.initialize()
-        session = await first.new_session(home.workspace)
-        other = await second.new_session(home.workspace)
-        for daemon in (first, second):
-            listed = await daemon.request("session/list", {})
-            assert {entry["sessionId"] for entry in listed["sessions"]} == {session, other}
-        opened = {"sessionId": session, "cwd": str(home.workspace)}
-        refused = await second.refused("session/resume", opened)
-        assert refused.code == 409
-        assert refused.data == {"sessionId": session, "pid": first.process.pid}
-        assert await (await first.prompt(session, "hi")).ended() == "end_turn"
-        await first.request("session/close", {"sessionId": session})
-        assert await second.request("session/resume", opened) == {}
-        assert await (await second.prompt(session, "hi")).ended() == "end_turn"
