@@ -43,10 +43,10 @@ def parse(words: Sequence[str]) -> Arguments:
     rest = iter(words)
     for word in rest:
         if not word.startswith("-"):
-            raise BadArguments(f"unexpected argument '{_shown(word)}'")
+            raise BadArguments(f"unexpected argument '{shortened(word)}'")
         flag, equals, value = word.partition("=")
         if flag not in _FLAGS:
-            raise BadArguments(f"unknown option {_shown(flag)}")
+            raise BadArguments(f"unknown option {shortened(flag)}")
         if flag in values:
             raise BadArguments(f"{flag} is given twice")
         if not equals:
@@ -61,5 +61,6 @@ def parse(words: Sequence[str]) -> Arguments:
     return Arguments(values.get("--provider"), values.get("--model"), values.get("--effort"))
 
 
-def _shown(word: str) -> str:
+def shortened(word: str) -> str:
+    """A word that was given, as a message repeats it."""
     return word if len(word) <= _SHOWN_CHARACTERS else word[:_SHOWN_CHARACTERS] + "..."

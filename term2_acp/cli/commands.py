@@ -1,10 +1,11 @@
-"""The commands for a person: ``help``, ``version`` and ``doctor``. The daemon itself is in ``cli.acp``."""
+"""The commands for a person: ``help``, ``version``, ``doctor``, ``sessions``. ``cli.acp`` has the daemon."""
 
 import os
 from collections.abc import Sequence
 
 import term2_acp
-from term2_acp.cli.terminal import ACP_USAGE, DOCTOR_USAGE, USAGE, complain, put
+from term2_acp.cli.arguments import shortened
+from term2_acp.cli.terminal import ACP_USAGE, DOCTOR_USAGE, SESSIONS_USAGE, USAGE, complain, put
 
 _HELP = f"""\
 term2 {term2_acp.__version__}: the coding agent behind your editor.
@@ -16,6 +17,7 @@ command to `term2` with the one argument `acp`; there is nothing to see in a ter
 Commands:
   term2 acp              run the daemon, for an editor
   term2 doctor           show what works on this machine
+  term2 sessions ...     list, show, export, delete, audit and verify conversations
   term2 help [COMMAND]   show this text, or the text of a command
   term2 version          show the version
 
@@ -70,10 +72,46 @@ providers has `chosen`, `model`, `about` (its limits, whether its server `answer
 `directory`, `database`, `sessions`, `free_bytes`. The names stay.
 """
 
+_HELP_SESSIONS = f"""\
+{SESSIONS_USAGE}
+
+What was said and done is kept (docs/SESSIONS.md says what and where). An ID may be the
+beginning of one, where no other session begins so.
+
+  list [--cwd DIR] [--limit N] [--json]
+      every session, last active first, and whether a process has it open
+  show ID [--json]
+      the conversation; long outputs are cut, and it says so
+  export ID [--format json|markdown] [--output FILE] [--force]
+      all of it as one document; FILE is made for you alone (0600), and replaced only
+      with --force. It holds what you saw: the keys that term2 was given were replaced
+      before that was kept, but what only looks like a secret is left as it was
+  delete ID... [--yes] [--json]
+      for good, with its outputs; asks first, on a terminal, and needs --yes elsewhere.
+      What a process has open is left alone
+  audit ID [--json]
+      each decision and each tool call: who, under what, when, what came of it. What
+      looks like a secret is taken out; thoughts and files' contents are not in it
+  verify [--json]
+      look at everything that is kept, and say what is damaged; nothing is changed
+
+Exit status: 0 done; 1 not done (or not all of it), and one line says why; 130
+interrupted. verify: 0 sound, 1 damaged, 2 it could not look.
+
+Reading makes nothing that is not there. --json is ASCII and its names stay. Colours only
+on a terminal, and not with NO_COLOR. TERM2_LOG_LEVEL=error shows details of a failure.
+"""
+
 _HELP_HELP = "usage: term2 help [COMMAND]\n\nShows what term2 is, or what a command does.\n"
 _HELP_VERSION = "usage: term2 version\n\nShows the version. `term2 --version` does the same.\n"
 
-_TEXTS = {"acp": _HELP_ACP, "doctor": _HELP_DOCTOR, "help": _HELP_HELP, "version": _HELP_VERSION}
+_TEXTS = {
+    "acp": _HELP_ACP,
+    "doctor": _HELP_DOCTOR,
+    "sessions": _HELP_SESSIONS,
+    "help": _HELP_HELP,
+    "version": _HELP_VERSION,
+}
 
 
 def run(words: Sequence[str]) -> int:
@@ -86,23 +124,27 @@ def run(words: Sequence[str]) -> int:
             return _help(rest)
         case "version" | "--version":
             if rest:
-                return complain("term2", f"unexpected argument '{rest[0]}'", USAGE)
+                return complain("term2", f"unexpected argument '{shortened(rest[0])}'", USAGE)
             return put(f"term2 {term2_acp.__version__}\n")
         case "doctor":
             from term2_acp.cli import doctor  # lazy: help needs none of it
 
             return doctor.run(rest, os.environ)
+        case "sessions":
+            from term2_acp.cli import sessions  # the same
+
+            return sessions.run(rest, os.environ)
         case _:
             kind = "option" if command.startswith("-") else "command"
-            return complain("term2", f"unknown {kind} '{command}'", USAGE)
+            return complain("term2", f"unknown {kind} '{shortened(command)}'", USAGE)
 
 
 def _help(rest: Sequence[str]) -> int:
     if len(rest) > 1:
-        return complain("term2", f"unexpected argument '{rest[1]}'", USAGE)
+        return complain("term2", f"unexpected argument '{shortened(rest[1])}'", USAGE)
     if not rest:
         return put(_HELP)
     text = _TEXTS.get(rest[0])
     if text is None:
-        return complain("term2", f"unknown command '{rest[0]}'", USAGE)
+        return complain("term2", f"unknown command '{shortened(rest[0])}'", USAGE)
     return put(text)

@@ -72,9 +72,9 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
         pass  # a nursery wraps it in a group
     if health is None:
         return INTERRUPTED
-    from term2_acp.cli import report  # once the descriptors are claimed, as all that is large
+    from term2_acp.cli import report, screen  # once the descriptors are claimed, as all that is large
 
-    text = report.to_json(health) if words else report.to_text(health, report.screen_of(output, environ))
+    text = report.to_json(health) if words else report.to_text(health, screen.screen_of(output, environ))
     return put(text, output) or report.EXIT_STATUS[health.level]
 
 

@@ -9,9 +9,7 @@ Rules:
 """
 
 import json
-import os
-from collections.abc import Iterator, Mapping
-from io import StringIO
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import attrs
@@ -27,21 +25,13 @@ from term2_acp.cli.health import (
     SandboxHealth,
     StoreHealth,
 )
+from term2_acp.cli.screen import Screen, drawing
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 EXIT_STATUS = {Level.OK: 0, Level.BROKEN: 1, Level.LESS: 2}
 """What ``Health.level`` is as an exit status."""
-
-# Columns where there is no terminal: more than any line has, since a log and grep want whole lines.
-_UNBOUNDED = 100_000
-
-# Columns below which nothing can be read. A terminal that says it is narrower is not believed.
-_NARROWEST = 30
-
-# Columns of a terminal that does not say.
-_USUAL = 80
 
 _VERDICTS = {
     Level.OK: "everything works",
@@ -62,14 +52,6 @@ Row = tuple[str, str]
 
 
 @frozen
-class Screen:
-    """What is written to: columns of a terminal, None where there is none, and whether there are colours."""
-
-    width: int | None = None
-    colours: bool = False
-
-
-@frozen
 class Section:
     """One part as a person reads it: what is wrong, then rows of a name and what is there, then notes."""
 
@@ -78,17 +60,6 @@ class Section:
     problems: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-
-
-def screen_of(output: int, environ: Mapping[str, str]) -> Screen:
-    """What this descriptor leads to. Terminals get colours, unless ``NO_COLOR`` is set (no-color.org)."""
-    try:
-        width = os.get_terminal_size(output).columns
-    except OSError:
-        return Screen()
-    plain = environ.get("NO_COLOR") or environ.get("TERM", "dumb") == "dumb"
-    # A terminal of which nobody knows the size says 0.
-    return Screen(width or _USUAL, colours=not plain)
 
 
 def to_json(health: Health) -> str:
@@ -100,25 +71,12 @@ def to_json(health: Health) -> str:
 
 def to_text(health: Health, screen: Screen) -> str:
     """The health as a table."""
-    from rich.console import Console  # only here: it is large
-
-    file = StringIO()
-    console = Console(
-        file=file,
-        width=_UNBOUNDED if screen.width is None else max(screen.width, _NARROWEST),
-        color_system="standard" if screen.colours else None,
-        no_color=not screen.colours,
-        force_terminal=screen.colours,
-        legacy_windows=False,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
     level = health.level
-    console.print(f"term2 {health.machine.term2}: {_VERDICTS[level]}", style=_COLOURS[level])
-    for section in _sections(health):
-        _print(console, section)
-    return "".join(line.rstrip() + "\n" for line in file.getvalue().splitlines())
+    with drawing(screen) as drawn:
+        drawn.console.print(f"term2 {health.machine.term2}: {_VERDICTS[level]}", style=_COLOURS[level])
+        for section in _sections(health):
+            _print(drawn.console, section)
+    return drawn.text
 
 
 def _print(console: "Console", section: Section) -> None:

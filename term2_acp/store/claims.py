@@ -33,6 +33,10 @@ _FLOCK = struct.Struct("@hhqqi4x")
 
 _REFUSED = (errno.EAGAIN, errno.EACCES)
 
+# In the state directory: the one lock file, or the folder of one a session.
+_FILE = "sessions.lock"
+_FOLDER = "locks"
+
 
 class Locks(Protocol):
     """The claims of one store. Nothing here waits."""
@@ -67,8 +71,43 @@ class Claim:
 def open_locks(directory: str) -> Locks:
     """The locks of the store in this directory, by what the system offers. Raises ``OSError``."""
     if hasattr(fcntl, "F_OFD_SETLK"):
-        return LockFile(os.path.join(directory, "sessions.lock"))
-    return LockFolder(os.path.join(directory, "locks"))
+        return LockFile(os.path.join(directory, _FILE))
+    return LockFolder(os.path.join(directory, _FOLDER))
+
+
+def holder_in(directory: str, number: int) -> int | None:
+    """The process that has the session open, 0 where it cannot be told; None when nobody has it open.
+
+    It only looks: nothing is made and no lock is taken (with files of their own, ``flock`` is held for an
+    instant). Raises ``OSError``.
+    """
+    single = hasattr(fcntl, "F_OFD_GETLK")
+    name, start = (_FILE, number * _RECORD.size) if single else (os.path.join(_FOLDER, f"{number}.lock"), 0)
+    try:
+        fd = os.open(os.path.join(directory, name), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        held = _is_locked(fd, start) if single else _is_flocked(fd)
+        return _pid_from(os.pread(fd, _RECORD.size, start)) if held else None
+    finally:
+        os.close(fd)
+
+
+def _is_locked(fd: int, start: int) -> bool:
+    request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, _RECORD.size, 0)
+    (kind, *_rest) = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request))
+    return bool(kind != fcntl.F_UNLCK)
+
+
+def _is_flocked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _REFUSED:
+            return True
+        raise
+    return False
 
 
 class LockFile:

@@ -26,3 +26,15 @@ class Page:
 
     sessions: tuple[SessionRecord, ...]
     next_cursor: str | None
+
+
+@frozen
+class Standing:
+    """Where a session stands just now.
+
+    ``records`` is how many its journal has, None where damage hides its end. ``holder`` is the process that
+    has it open, 0 where that cannot be told; None when nobody has it open.
+    """
+
+    records: int | None
+    holder: int | None

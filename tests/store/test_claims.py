@@ -19,13 +19,11 @@ from term2_acp.store import InlineRunner, Store
 async def main():
     store = Store(sys.argv[1], InlineRunner())
     await store.open()
-    claims = [await store.claim(name) for name in sys.argv[2:]]
+    claims = {name: await store.claim(name) for name in sys.argv[2:]}
     print("held", flush=True)
     for line in sys.stdin:
-        if line == "release\\n":
-            for claim in claims:
-                claim.release()
-            print("released", flush=True)
+        claims[line.strip()].release()
+        print("released", flush=True)
 
 trio.run(main)
 """
@@ -55,7 +53,7 @@ def holder(tmp_path):
         process.stdout.close()
 
 
-async def test_a_session_that_is_held_elsewhere_names_the_process(opened, record, tmp_path, holder):
+async def test_another_process_is_named_until_it_lets_go_or_is_killed(opened, record, tmp_path, holder):
     async with opened(tmp_path) as store:
         for name in "abc":
             await store.create(record(name))
@@ -65,25 +63,18 @@ async def test_a_session_that_is_held_elsewhere_names_the_process(opened, record
                 await store.claim(name)
             assert caught.value.pid == other.pid
         (await store.claim("c")).release()
-        other.stdin.write("release\n")
+        other.stdin.write("a\n")
         other.stdin.flush()
         assert other.stdout.readline() == "released\n"
-        claim = await store.claim("a")
-        claim.release()
-
-
-async def test_a_killed_holder_holds_nothing(opened, record, tmp_path, holder):
-    async with opened(tmp_path) as store:
-        await store.create(record("a"))
-        other = holder("a")
+        (await store.claim("a")).release()
         with pytest.raises(ClaimedElsewhere):
-            await store.claim("a")
+            await store.claim("b")
         other.send_signal(signal.SIGKILL)
         other.wait()
-        claim = await store.claim("a")
+        claim = await store.claim("b")
         # The record still has the dead process' id until ours is written; now it is ours.
         with pytest.raises(ClaimedElsewhere) as caught:
-            await store.claim("a")
+            await store.claim("b")
         assert caught.value.pid == os.getpid()
         claim.release()
 

@@ -1,0 +1,278 @@
+"""Looking at all that is kept, whole: the database by SQLite's own check, then each journal, row by row.
+
+Nothing is changed and nobody is kept from writing: it is one reader more, in the ways of ``examine``, and as
+long as it takes. (A database that an older term2 wrote is brought up to date first, as by a daemon.) What is
+found is told by session and row, never by content. Journals are read in bounded pieces and folded as they
+come, and of what is found only so much is kept, so memory does not grow with the store.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from urllib.parse import quote
+
+from term2_acp.domain.events import RecordsLost
+from term2_acp.store import journal, schema
+from term2_acp.store.claims import holder_in
+from term2_acp.store.errors import BUSY, DAMAGED, READ_ONLY, StoreFailed, StoreTooNew
+from term2_acp.store.examine import _ATTEMPTS, DATABASE, _in_use, _state
+from term2_acp.store.findings import Kind, Verified
+from term2_acp.store.pairing import UNASKED, UNSETTLED, Pairing
+from term2_acp.store.rows import RowCodec
+from term2_acp.store.sessions import _text_from_column
+
+# Messages of SQLite's check, which ends there. Each may be a page; the first ones say enough.
+_MESSAGES = 100
+
+# Sessions that are looked up at once.
+_PAGE = 500
+
+# A row's place, as `journal` has it; and the largest number of a session, as `sessions` has it.
+_SEQ_BITS = 32
+_SEQ_MASK = (1 << _SEQ_BITS) - 1
+_LARGEST_NUMBER = 2**31 - 1
+
+_LEFT_OPEN = (
+    "The database was left in the midst of a write; `term2 sessions list` sees to that. Then verify again."
+)
+
+
+def verify(directory: str) -> Verified:
+    """Look at the store in the state directory, however long that takes.
+
+    Raises ``StoreTooNew``, and ``StoreFailed`` where it could not look.
+    """
+    try:
+        return _verify(directory, os.path.join(directory, DATABASE))
+    except StoreFailed as error:
+        if error.code != DAMAGED:
+            raise
+    verified = Verified(found=True)
+    verified.add(Kind.DATABASE, None, None, "it cannot be read as a database")
+    return verified
+
+
+def _verify(directory: str, path: str) -> Verified:
+    for _attempt in range(_ATTEMPTS):
+        before = _state(path)
+        if before is None:
+            return Verified()
+        at_rest = not _in_use(path)
+        try:
+            verified = _look(directory, path, at_rest=at_rest)
+        except StoreFailed:
+            if before != _state(path):
+                continue  # it began or ended under our eyes, so it is looked at in the other way
+            raise
+        # At rest it is read as a file that nobody changes. Where somebody did, it may not fit together.
+        if verified.sound or not at_rest or before == _state(path):
+            return verified
+    raise StoreFailed.because(BUSY)
+
+
+def _look(directory: str, path: str, *, at_rest: bool) -> Verified:
+    verified = Verified(found=True)
+    try:
+        with closing(connection_to_look(path, at_rest=at_rest)) as connection:
+            _check_database(connection, verified)
+            look = _Look(directory, connection, verified)
+            try:
+                look.at_sessions()
+                look.at_files()
+            except sqlite3.DatabaseError as error:
+                _note_damage(error, verified)
+    except sqlite3.Error as error:
+        raise _failure(error) from error
+    return verified
+
+
+def connection_to_look(path: str, *, at_rest: bool) -> sqlite3.Connection:
+    """A connection that only reads: of a database that nobody changes, or as one reader more (``examine``).
+
+    Raises ``StoreTooNew``, ``StoreFailed`` and ``sqlite3.Error``.
+    """
+    known = len(schema._migration_files())
+    for _attempt in range(2):
+        way = "mode=ro&immutable=1" if at_rest else "mode=ro&readonly_shm=1"
+        uri = f"file:{quote(os.fsencode(path))}?{way}"
+        connection = sqlite3.connect(uri, uri=True, timeout=schema.BUSY_SECONDS, isolation_level=None)
+        try:
+            version = schema._version(connection)
+            if version == known:
+                connection.text_factory = schema._decode_leniently
+                return connection
+            if version > known:
+                raise StoreTooNew
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        schema.open_database(path).close()
+    raise StoreFailed.because(BUSY)
+
+
+def _failure(error: sqlite3.Error) -> StoreFailed:
+    failure = StoreFailed.from_error(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if failure.code == READ_ONLY and code != sqlite3.SQLITE_PERM:
+        return StoreFailed(READ_ONLY, _LEFT_OPEN)
+    return failure
+
+
+def _check_database(connection: sqlite3.Connection, verified: Verified) -> None:
+    """SQLite's own check, whole. It may give up at a damage behind which much can be read."""
+    try:
+        for (said,) in connection.execute(f"PRAGMA integrity_check({_MESSAGES})"):
+            if said != "ok":
+                verified.add(Kind.DATABASE, None, None, said)
+    except sqlite3.DatabaseError as error:
+        _note_damage(error, verified)
+
+
+def _note_damage(error: sqlite3.DatabaseError, verified: Verified) -> None:
+    """Add that the database is damaged, unless that was found already. Raises another error again."""
+    if StoreFailed.from_error(error).code != DAMAGED:
+        raise error
+    if Kind.DATABASE not in verified.counts:
+        verified.add(Kind.DATABASE, None, None, "it cannot be read to its end")
+
+
+class _Look:
+    """The look at the rows and files of a database that can be read."""
+
+    def __init__(self, directory: str, connection: sqlite3.Connection, verified: Verified) -> None:
+        self._directory = directory
+        self._connection = connection
+        self._verified = verified
+        self._codec = RowCodec()
+
+    def at_sessions(self) -> None:
+        """Every session, and every row that there is."""
+        bad = "SELECT COUNT(*) FROM session WHERE number NOT BETWEEN 1 AND ?"
+        if self._connection.execute(bad, (_LARGEST_NUMBER,)).fetchone() != (0,):
+            self._verified.add(
+                Kind.DATABASE, None, None, "there are sessions with numbers that none can have"
+            )
+        after = -_LARGEST_NUMBER
+        for number, session_id, listed in self._sessions():
+            self._at_strays(after, number)
+            after = number
+            self._verified.sessions += 1
+            if not listed:
+                self._verified.add(
+                    Kind.NOT_LISTED, session_id, None, "it has no time of last activity, so it is in no list"
+                )
+            self._guarded(number, session_id)
+        self._at_strays(after, _LARGEST_NUMBER + 1)
+
+    def at_files(self) -> None:
+        """The folders of outputs."""
+        folder = os.path.join(self._directory, "artifacts")
+        try:
+            names = sorted(os.listdir(folder))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreFailed.from_error(error) from error
+        for name in names:
+            known = self._connection.execute(
+                "SELECT 1 FROM session WHERE id = ?", (os.fsencode(name),)
+            ).fetchone()
+            if known is None and os.path.lexists(os.path.join(folder, name)):
+                self._verified.add(Kind.STRAY_FILES, name, None, "outputs are kept of a session that is not")
+
+    def _sessions(self) -> Iterator[tuple[int, str, bool]]:
+        after = 0
+        while rows := self._connection.execute(
+            "SELECT number, id, activity.session IS NOT NULL FROM session "
+            "LEFT JOIN activity ON activity.session = number "
+            "WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
+            (after, _LARGEST_NUMBER, _PAGE),
+        ).fetchall():
+            for number, session_id, listed in rows:
+                yield number, _text_from_column(session_id), bool(listed)
+                after = number
+
+    def _at_strays(self, after: int, before: int) -> None:
+        """Rows whose session would be between these numbers, where there is none.
+
+        One statement sees both as they are at one time: a session may be made or deleted meanwhile.
+        """
+        last = (after << _SEQ_BITS) | _SEQ_MASK
+        while row := self._connection.execute(
+            "SELECT place FROM journal WHERE place > ? AND place < ? "
+            "AND NOT EXISTS (SELECT 1 FROM session WHERE number = place >> 32) ORDER BY place LIMIT 1",
+            (last, (before << _SEQ_BITS) - 1),
+        ).fetchone():
+            number = row[0] >> _SEQ_BITS
+            reason = f"there are records of a session {number}, which there is not"
+            self._verified.add(Kind.NO_SESSION, None, row[0] & _SEQ_MASK, reason)
+            last = (number << _SEQ_BITS) | _SEQ_MASK
+
+    def _guarded(self, number: int, session_id: str) -> None:
+        try:
+            self._at_journal(number, session_id)
+        except sqlite3.DatabaseError as error:
+            if StoreFailed.from_error(error).code != DAMAGED:
+                raise
+            self._verified.add(Kind.DATABASE, session_id, None, "its records cannot be read to their end")
+
+    def _at_journal(self, number: int, session_id: str) -> None:
+        held = self._held(number)
+        pairing = Pairing()
+        start, until = journal.span(self._connection, number)
+        after = start
+        seq = 0
+        while after < until:
+            chunk = journal.read_chunk(self._connection, self._codec, after, until)
+            place = until if chunk.place is None else chunk.place
+            for row in chunk.lost:
+                kind = Kind.NEWER if row.newer else Kind.UNREADABLE
+                self._verified.add(kind, session_id, row.seq, row.reason)
+            rows = 0
+            for event in chunk.events:
+                size = event.damaged + event.newer if isinstance(event, RecordsLost) else 1
+                rows += size
+                seq += size
+                wrong = pairing.see(event)
+                if wrong is not None:
+                    self._out_of_order(session_id, seq, wrong)
+            self._verified.records += rows
+            if rows < place - after and not self._held(number):  # else it is being deleted, from its end
+                seq = place - start
+                self._missing(session_id, start, after, place)
+            after = place
+        if pairing.unsettled and not held and not self._held(number):
+            self._out_of_order(session_id, seq, UNSETTLED)
+
+    def _held(self, number: int) -> bool:
+        """Whether a process that lives has the session open, or it has just been deleted."""
+        there = self._connection.execute("SELECT 1 FROM session WHERE number = ?", (number,)).fetchone()
+        return there is None or holder_in(self._directory, number) is not None
+
+    def _missing(self, session_id: str, start: int, after: int, until: int) -> None:
+        """The first gap in this piece of a journal."""
+        rows = self._connection.execute(
+            "SELECT place FROM journal WHERE place > ? AND place <= ? ORDER BY place", (after, until)
+        )
+        expected = after
+        for (place,) in rows:
+            expected += 1
+            if place != expected:
+                break
+        rows.close()
+        self._verified.add(
+            Kind.MISSING, session_id, expected - start, "records are missing from here to the next"
+        )
+
+    def _out_of_order(self, session_id: str, seq: int, wrong: str) -> None:
+        if wrong == UNSETTLED:
+            reason = "a tool call was never settled; opening the session says what became of it"
+            self._verified.add(Kind.UNSETTLED, session_id, seq, reason)
+        elif wrong == UNASKED:
+            self._verified.add(Kind.OUT_OF_ORDER, session_id, seq, "a record of a call that nobody asked for")
+        else:
+            self._verified.add(
+                Kind.OUT_OF_ORDER, session_id, seq, "a record of a call comes twice or too late"
+            )
