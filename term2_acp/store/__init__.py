@@ -17,7 +17,7 @@ from term2_acp.store.errors import (
     StoreTooNew,
     UnknownSession,
 )
-from term2_acp.store.records import Page, SessionRecord
+from term2_acp.store.records import Page, SessionRecord, Standing
 from term2_acp.store.runner import InlineRunner, Runner, ThreadRunner
 from term2_acp.store.store import PAGE_SIZE, Store, now
 
@@ -30,6 +30,7 @@ __all__ = [
     "Page",
     "Runner",
     "SessionRecord",
+    "Standing",
     "Store",
     "StoreError",
     "StoreFailed",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from term2_acp.domain.events import Event
 from term2_acp.store import journal, schema, sessions
-from term2_acp.store.errors import StoreFailed, UnknownSession
+from term2_acp.store.errors import DAMAGED, StoreFailed, UnknownSession
 from term2_acp.store.records import Page, SessionRecord
 
 if TYPE_CHECKING:  # see the module
@@ -22,6 +22,14 @@ if TYPE_CHECKING:  # see the module
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+@functools.cache
+def _codec() -> "RowCodec":
+    """The one of this process, made where it is needed first: in two threads at once, either will do."""
+    from term2_acp.store.rows import RowCodec
+
+    return RowCodec()
 
 
 class Database:
@@ -33,13 +41,6 @@ class Database:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-
-    @functools.cached_property
-    def _codec(self) -> "RowCodec":
-        """Made where it is needed first, which may be two threads at once: either one will do."""
-        from term2_acp.store.rows import RowCodec
-
-        return RowCodec()
 
     @classmethod
     def open(cls, path: str, connect: Callable[[str], sqlite3.Connection] | None = None) -> "Database":
@@ -87,7 +88,7 @@ class Database:
 
     def to_rows(self, events: Iterable[Event]) -> "list[Row]":
         """The rows that keep these events. Safe on any thread."""
-        return self._codec.to_rows(events)
+        return _codec().to_rows(events)
 
     def append(
         self, number: int, rows: "Sequence[Row]", at: int, updated_at: str | None, title: str | None
@@ -100,15 +101,19 @@ class Database:
             raise UnknownSession
         journal.append(self._connection, number, rows, at)
 
-    def remove(self, session_id: str) -> bool:
-        """Remove a session, or the end of one that is long; whether there is more of it to remove."""
+    def remove(self, session_id: str, piece: int) -> bool:
+        """Remove a session, or the end of one that is longer than ``piece`` bytes; whether more is left."""
         number = sessions.number_of(self._connection, session_id)
         if number is None:
             return False
-        if journal.remove(self._connection, number):
+        if journal.remove(self._connection, number, piece):
             return True
         sessions.remove(self._connection, number)
         return False
+
+    def give_back(self, pages: int) -> bool:
+        """Take so many free pages off the end of the database; whether there may be more."""
+        return schema.give_back(self._connection, pages)
 
     def empty_log(self) -> bool:
         """Fold the write-ahead log in and leave nothing of it behind; False where others use it just now."""
@@ -118,6 +123,16 @@ class Database:
         """Where a session's rows are."""
         return journal.span(self._connection, number)
 
+    def length(self, number: int) -> int | None:
+        """How many rows a session has; None where damage hides the last of them."""
+        try:
+            after, until = self.span(number)
+        except sqlite3.DatabaseError as error:
+            if StoreFailed.from_error(error).code != DAMAGED:
+                raise
+            return None
+        return until - after
+
     def read_chunk(self, after: int, until: int) -> journal.Chunk:
         """The next rows of a session."""
-        return journal.read_chunk(self._connection, self._codec, after, until)
+        return journal.read_chunk(self._connection, _codec(), after, until)

@@ -38,6 +38,11 @@ _SQLITE_CODES = {
     26: DAMAGED,  # NOTADB
 }
 
+# Extended result codes that say more than their primary one.
+_EXTENDED_CODES = {
+    4874: FULL,  # IOERR_SHMSIZE: no room for the index of the WAL
+}
+
 _PRIMARY_CODE = 0xFF  # the low byte of an extended result code
 
 _ERRNOS = {
@@ -81,7 +86,8 @@ class StoreFailed(StoreError):
             return error
         number = getattr(error, "sqlite_errorcode", None)
         if number is not None:
-            failure = cls.because(_SQLITE_CODES.get(number & _PRIMARY_CODE, FAILED))
+            primary = _SQLITE_CODES.get(number & _PRIMARY_CODE, FAILED)
+            failure = cls.because(_EXTENDED_CODES.get(number, primary))
         elif isinstance(error, OSError):
             failure = cls.because(_ERRNOS.get(error.errno or 0, FAILED))
         else:

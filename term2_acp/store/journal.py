@@ -10,7 +10,7 @@ folded in, and what is appended meanwhile is not waited for.
 
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -18,6 +18,7 @@ import trio
 from attrs import frozen
 
 from term2_acp.domain.events import Event, RecordsLost
+from term2_acp.store.errors import DAMAGED, StoreFailed
 
 if TYPE_CHECKING:  # with the first row (``database``)
     from term2_acp.store.rows import Row, RowCodec
@@ -29,12 +30,13 @@ logger = logging.getLogger(__name__)
 CHUNK_ROWS = 500
 CHUNK_BYTES = 1024 * 1024
 
-# One piece of a removal: some 50 ms, in which nobody else can write. The bytes that a row takes beside its
-# body are counted too, or a piece of short rows would be a hundred thousand of them.
-PIECE_BYTES = 4 * 1024 * 1024
+# What a row takes beside its body. It is counted where rows are removed, or a piece of short ones would be a
+# hundred thousand of them.
 _BESIDE_BODY = 64
 
 _SEQ_BITS = 32
+
+_SELECT = "SELECT place, version, kind, body, at FROM journal"
 
 
 @frozen
@@ -97,8 +99,8 @@ def span(connection: sqlite3.Connection, number: int) -> tuple[int, int]:
     return start, start if last is None else int(last)
 
 
-def remove(connection: sqlite3.Connection, number: int) -> bool:
-    """Remove the last of a session's rows, a piece of them; whether any are left.
+def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
+    """Remove the last of a session's rows, ``piece`` bytes of them; whether any are left.
 
     What is left is the beginning of a journal, as a crash leaves one. Inside the caller's write transaction.
     """
@@ -111,7 +113,7 @@ def remove(connection: sqlite3.Connection, number: int) -> bool:
     first, size, left = limit, 0, False
     for place, length in rows:
         size += length + _BESIDE_BODY
-        if size > PIECE_BYTES and first != limit:
+        if size > piece and first != limit:
             left = True
             break
         first = place
@@ -121,44 +123,86 @@ def remove(connection: sqlite3.Connection, number: int) -> bool:
 
 
 def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, until: int) -> Chunk:
-    """The next rows in ``(after, until]``, within the bounds of a chunk."""
-    from term2_acp.store.rows import DamagedRow, NewerRow
+    """The next rows in ``(after, until]``, within the bounds of a chunk.
 
-    events: list[Event] = []
-    times: list[int | None] = []
-    lost: list[Damage] = []
-    place: int | None = None
-    size = 0
-    cursor = connection.execute(
-        "SELECT place, version, kind, body, at FROM journal "
-        "WHERE place > ? AND place <= ? ORDER BY place LIMIT ?",
-        (after, until, CHUNK_ROWS),
-    )
-    for place, version, kind, body, at in cursor:
+    A page of the database that cannot be read hides the rows in it, and no others.
+    """
+    taken = _Taken(codec)
+    cursor = connection.cursor()
+    try:
+        cursor.execute(
+            f"{_SELECT} WHERE place > ? AND place <= ? ORDER BY place LIMIT ?", (after, until, CHUNK_ROWS)
+        )
+        taken.take(cursor)
+    except sqlite3.DatabaseError as error:
+        if not _is_damage(error):
+            raise
+        if taken.place is None:  # else the damage comes first the next time
+            _take_apart(connection, taken, after, min(until, after + CHUNK_ROWS))
+    finally:
+        cursor.close()  # an open cursor is an open read transaction
+    return Chunk(taken.place, taken.events, taken.times, taken.lost)
+
+
+def _take_apart(connection: sqlite3.Connection, taken: "_Taken", after: int, until: int) -> None:
+    """Look for each row of ``(after, until]`` by itself, up to the first that can be read."""
+    for place in range(after + 1, until + 1):
         try:
-            events.append(codec.from_row(version, kind, body))
-            times.append(at if type(at) is int else None)
-        except DamagedRow as error:
-            lost.append(Damage(_seq(place), f"{kind}: {error}"))
-            _note_loss(events, times, lost[-1])
-        except NewerRow:
-            lost.append(Damage(_seq(place), f"{kind}, format {version}", newer=True))
-            _note_loss(events, times, lost[-1])
-        size += len(body or b"")
-        if size >= CHUNK_BYTES:
-            break
-    cursor.close()  # an open cursor is an open read transaction
-    return Chunk(place, events, times, lost)
+            found = connection.execute(f"{_SELECT} WHERE place = ?", (place,)).fetchall()
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            taken.lose(place, "its page of the database is damaged")
+            continue
+        taken.take(found)
+        if found:
+            return
+    taken.place = until
 
 
-def _note_loss(events: list[Event], times: list[int | None], row: Damage) -> None:
-    """Put the lost row where it stands; neighbours are one loss."""
-    last = events[-1] if events else None
-    if isinstance(last, RecordsLost):
-        events[-1] = RecordsLost(last.seq, last.damaged + (not row.newer), last.newer + row.newer)
-    else:
-        events.append(RecordsLost(row.seq, int(not row.newer), int(row.newer)))
-        times.append(None)
+def _is_damage(error: sqlite3.Error) -> bool:
+    return StoreFailed.from_error(error).code == DAMAGED
+
+
+class _Taken:
+    """What a chunk has so far; see ``Chunk``."""
+
+    def __init__(self, codec: "RowCodec") -> None:
+        self._codec = codec
+        self.place: int | None = None
+        self.events: list[Event] = []
+        self.times: list[int | None] = []
+        self.lost: list[Damage] = []
+
+    def take(self, rows: Iterable[tuple[int, object, str, bytes, object]]) -> None:
+        """The next rows, until there are bytes enough."""
+        from term2_acp.store.rows import DamagedRow, NewerRow  # it is there: somebody made the codec
+
+        read, event, time = self._codec.from_row, self.events.append, self.times.append
+        size = 0
+        for self.place, version, kind, body, at in rows:
+            try:
+                event(read(version, kind, body))
+                time(at if type(at) is int else None)
+                size += len(body)
+            except DamagedRow as error:
+                self.lose(self.place, f"{kind}: {error}")
+            except NewerRow:
+                self.lose(self.place, f"{kind}, format {version}", newer=True)
+            if size >= CHUNK_BYTES:
+                break
+
+    def lose(self, place: int, reason: str, *, newer: bool = False) -> None:
+        """The next row, which cannot be read. It stands in its place; neighbours are one loss."""
+        self.place = place
+        row = Damage(_seq(place), reason, newer)
+        self.lost.append(row)
+        last = self.events[-1] if self.events else None
+        if isinstance(last, RecordsLost):
+            self.events[-1] = RecordsLost(last.seq, last.damaged + (not newer), last.newer + newer)
+        else:
+            self.events.append(RecordsLost(row.seq, int(not newer), int(newer)))
+            self.times.append(None)
 
 
 def _seq(place: int) -> int:

@@ -1,6 +1,6 @@
 """Events to rows and back.
 
-A row's body is JSON: msgspec writes it, cattrs knows the classes. Rules:
+A row's body is JSON. cattrs says what of an event is written, and msgspec writes and reads. Rules:
 
 - ``_KINDS`` is the one table of names. A name never gets another meaning, and a class whose fields
   change in a way that old rows do not fit gets the next ``FORMAT``, with code here that reads both.
@@ -10,22 +10,23 @@ A row's body is JSON: msgspec writes it, cattrs knows the classes. Rules:
 - Text is kept exactly, NUL, line separators and lone surrogates included. JSON cannot carry a lone
   surrogate and msgspec refuses it, so such a body is written by the standard library with surrogates
   encoded as they stand. Those bytes are not UTF-8, by which the reader knows them.
+
+Reading is the hot half: a session that is opened again reads all of its rows. So msgspec makes the domain's
+objects as it decodes (``forms`` says where it needs help), and nothing is looked at twice.
 """
 
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
 from typing import Any
 
-import attrs
 import cattrs.preconf.msgspec
 import msgspec
 from attrs import frozen
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from cattrs.gen import make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
 
-from term2_acp.domain.content import ContentBlock, Diff, Image, ResourceLink, Terminal, Text, ToolContent
+from term2_acp.domain.content import ContentBlock, Diff, ToolContent
 from term2_acp.domain.events import (
     NEVER_KEPT,
     AgentMessage,
@@ -52,6 +53,7 @@ from term2_acp.domain.events import (
 )
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.store.errors import FAILED, StoreFailed
+from term2_acp.store.forms import FORMS, TAGS
 
 logger = logging.getLogger(__name__)
 
@@ -82,19 +84,8 @@ _KINDS: dict[str, type] = {
     "circumstances": Circumstances,
 }
 
-_CONTENT_TAGS = {
-    Text: "text",
-    ResourceLink: "resource_link",
-    Image: "image",
-    Diff: "diff",
-    Terminal: "terminal",
-}
-
-# A member that is neither written nor read.
-_LEFT_OUT = override(omit=True)
-
-# What decoding and structuring raise for a body that does not fit.
-_MISFITS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+# What decoding raises for a body that does not fit. (What msgspec raises is a ValueError.)
+_MISFITS = (ValueError, TypeError, RecursionError)
 
 # What encoding raises for a value that is no JSON value.
 _UNWRITABLE = (ValueError, TypeError, OverflowError, RecursionError)
@@ -127,9 +118,7 @@ class RowCodec:
         self._writers: dict[type, Callable[[Any], bytes]] = {
             cls: converter.get_dumps_hook(cls) for cls in _KINDS.values()
         }
-        self._readers: dict[str, Callable[[Any, Any], Any]] = {
-            kind: converter.get_structure_hook(cls) for kind, cls in _KINDS.items()
-        }
+        self._readers = {kind: _reader(cls) for kind, cls in _KINDS.items()}
 
     def to_rows(self, events: Iterable[Event]) -> list[Row]:
         """The rows that keep these events: none for what is only shown, one for a run of chunks.
@@ -156,18 +145,38 @@ class RowCodec:
 
     def from_row(self, version: object, kind: str, body: bytes) -> Event:
         """The event of a row. Raises ``DamagedRow`` and ``NewerRow``."""
-        reader = self._readers.get(kind)
-        if reader is None or version != FORMAT:
+        read = self._readers.get(kind)
+        if read is None or version != FORMAT:
             raise NewerRow
         try:
-            try:
-                plain = msgspec.json.decode(body)
-            except msgspec.DecodeError:
-                plain = json.loads(body.decode("utf-8", "surrogatepass"))
-            event: Event = reader(plain, _KINDS[kind])
+            return read(body)
+        except msgspec.ValidationError as error:
+            raise DamagedRow(type(error).__name__) from error
+        except msgspec.DecodeError:
+            return _with_half_characters(_KINDS[kind], body)
         except _MISFITS as error:
             raise DamagedRow(type(error).__name__) from error
-        return event
+
+
+def _with_half_characters(cls: type, body: bytes) -> Event:
+    """The event of a body that is no JSON to msgspec: lone surrogates may be all that is wrong with it."""
+    form = FORMS.get(cls)
+    try:
+        plain = json.loads(body.decode("utf-8", "surrogatepass"))
+        read: Any = msgspec.convert(plain, form or cls)
+        event: Event = read if form is None else read.value()
+    except _MISFITS as error:
+        raise DamagedRow(type(error).__name__) from error
+    return event
+
+
+def _reader(cls: type) -> Callable[[bytes], Event]:
+    """What makes an event of a body, in one call where that is enough."""
+    form = FORMS.get(cls)
+    if form is None:
+        return msgspec.json.Decoder(cls).decode
+    decode = msgspec.json.Decoder(form).decode
+    return lambda body: decode(body).value()
 
 
 def merged(events: Iterable[Event]) -> Sequence[Event]:
@@ -202,46 +211,12 @@ def merged(events: Iterable[Event]) -> Sequence[Event]:
 
 
 def _converter() -> cattrs.preconf.msgspec.MsgspecJsonConverter:
-    # Detailed validation would say where a damaged body is wrong, and takes twice as long for every
-    # row; nobody can act on the place.
-    converter = cattrs.preconf.msgspec.make_converter(omit_if_default=True, detailed_validation=False)
-    for scalar in (str, int, bool, float):
-        converter.register_structure_hook(scalar, _strictly)
-    converter.register_structure_hook_factory(attrs.has, lambda cls: _of_object(converter, cls))
+    converter = cattrs.preconf.msgspec.make_converter(omit_if_default=True)
     # The patch tells what was changed. The whole texts are for those who see it happen.
+    texts = override(omit=True)
     converter.register_unstructure_hook(
-        Diff, make_dict_unstructure_fn(Diff, converter, _cattrs_omit_if_default=True, texts=_LEFT_OUT)
+        Diff, make_dict_unstructure_fn(Diff, converter, _cattrs_omit_if_default=True, texts=texts)
     )
     for union in (ContentBlock, ToolContent):
-        configure_tagged_union(union, converter, tag_generator=_CONTENT_TAGS.__getitem__, tag_name="type")
+        configure_tagged_union(union, converter, tag_generator=TAGS.__getitem__, tag_name="type")
     return converter
-
-
-def _of_object(
-    converter: cattrs.preconf.msgspec.MsgspecJsonConverter, cls: type
-) -> Callable[[Any, Any], Any]:
-    """How an object of JSON becomes a ``cls``, and nothing else does."""
-    structure: Callable[[Any, Any], Any] = (
-        make_dict_structure_fn(Diff, converter, _cattrs_detailed_validation=False, texts=_LEFT_OUT)
-        if cls is Diff
-        else converter.gen_structure_attrs_fromdict(cls)
-    )
-
-    def from_object(value: Any, expected: Any) -> Any:
-        # cattrs asks what a member is called with ``in``, which lists and texts answer as well: a class whose
-        # members all have defaults would be read from either.
-        if type(value) is not dict:
-            raise TypeError
-        return structure(value, expected)
-
-    return from_object
-
-
-def _strictly(value: Any, expected: Any) -> Any:
-    # cattrs would call the type: None would become the text "None", and "false" become true. The hook
-    # for str also gets every StrEnum, which knows its values.
-    if issubclass(expected, Enum):
-        return expected(value)
-    if type(value) is not expected:
-        raise TypeError
-    return value

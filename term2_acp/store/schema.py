@@ -14,12 +14,18 @@ costs ten times as much here and a hundred times as much on a laptop.
 leaves free. It is on from the start and not only while something is removed, because rows also move between
 pages as others are put among them, and leave copies behind. Nothing is ever removed but whole sessions, so it
 costs an append nothing.
+
+``auto_vacuum = INCREMENTAL`` lets a deletion give its pages back to the disk. It costs a commit that needs a
+new page some 5 % more, and can only be chosen before there is a table: a database from before that keeps its
+free pages for what comes next. A ``VACUUM`` would do without, but nobody could write while it copies the
+whole database (20 ms a MiB), and what it copies would be left in a temporary file.
 """
 
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from urllib.parse import quote
 
 from term2_acp.store.errors import BUSY, DAMAGED, StoreFailed, StoreTooNew
 from term2_acp.store.private import make_file
@@ -50,13 +56,19 @@ def open_database(path: str) -> sqlite3.Connection:
         # A damaged text must not hide its neighbours; the default would raise for the whole result.
         connection.text_factory = _decode_leniently
         migrations = _migration_files()
-        if _version(connection) > len(migrations):
+        version = _version(connection)
+        if version > len(migrations):
             raise StoreTooNew
+        if version == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
         if _version(connection) < len(migrations):
             _migrate(connection, migrations)
+    except StoreTooNew:
+        _close_untouched(connection, path)
+        raise
     except BaseException:
         connection.close()
         raise
@@ -90,6 +102,41 @@ def empty_log(connection: sqlite3.Connection) -> bool:
     finally:
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
     return not busy
+
+
+def give_back(connection: sqlite3.Connection, pages: int) -> bool:
+    """Take so many pages that nothing is in off the end of the database; whether there may be more.
+
+    They go back to the disk when the log is emptied. Of a database that cannot give any back, none.
+    """
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    if not free:
+        return False
+    # A script, since it is done when every page has been stepped over, and `execute` takes one step.
+    connection.executescript(f"PRAGMA incremental_vacuum({pages})")
+    (left,) = connection.execute("PRAGMA freelist_count").fetchone()
+    return 0 < int(left) < int(free)
+
+
+def _close_untouched(connection: sqlite3.Connection, path: str) -> None:
+    """Close a database that is not ours to write to.
+
+    The last to close it would fold the log in that a process left which was killed. Who only reads cannot do
+    that, so a reader stays for longer; without a log to keep, it would leave one behind.
+    """
+    try:
+        log = os.stat(f"{path}-wal").st_size
+    except FileNotFoundError:
+        log = 0
+    if not log:
+        connection.close()
+        return
+    reader = sqlite3.connect(f"file://{quote(os.fsencode(path))}?mode=ro", uri=True)
+    try:
+        _version(reader)
+        connection.close()
+    finally:
+        reader.close()
 
 
 def _decode_leniently(text: bytes) -> str:

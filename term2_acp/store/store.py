@@ -20,10 +20,11 @@ import trio
 
 from term2_acp.domain.events import Event, Idle, SessionInfoUpdate, UserMessage
 from term2_acp.domain.ids import SessionId
-from term2_acp.store.claims import Claim, Locks, open_locks
+from term2_acp.store.claims import Claim, Locks, holder_in, open_locks
 from term2_acp.store.errors import CLOSED, StoreFailed
 from term2_acp.store.private import make_directory
-from term2_acp.store.records import Page, SessionRecord
+from term2_acp.store.records import Page, SessionRecord, Standing
+from term2_acp.store.removal import Removal
 from term2_acp.store.runner import Runner
 from term2_acp.store.writer import GroupWriter
 
@@ -138,13 +139,28 @@ class Store:
         """
         return await self._read(lambda database: database.page(cwd, cursor, limit))
 
-    async def append(self, session_id: SessionId, events: Sequence[Event]) -> None:
+    async def standing(self, session_id: SessionId) -> Standing:
+        """How much there is of a session, and who has it open. It only looks, and takes no claim.
+
+        Raises ``UnknownSession``.
+        """
+
+        def look(database: "Database") -> Standing:
+            number = database.number_of(session_id)
+            try:
+                return Standing(database.length(number), holder_in(self._directory, number))
+            except OSError as error:
+                raise StoreFailed.from_error(error) from error
+
+        return await self._read(look)
+
+    async def append(self, session_id: SessionId, events: Sequence[Event], *, active: bool = True) -> None:
         """Journal what is to be kept of these events and wait until it is committed.
 
         Events that are only shown are left out, and a run of chunks of one message becomes one row.
         A session counts as active when a turn of it begins or ends, and takes the title of a
-        ``SessionInfoUpdate``. Raises ``StoreFailed``: nothing of these events was kept, those of other
-        sessions were. Cancelled, the events are kept all the same.
+        ``SessionInfoUpdate``; without ``active``, neither. Raises ``StoreFailed``: nothing of these events
+        was kept, those of other sessions were. Cancelled, the events are kept all the same.
         """
         if self._database is None:
             raise StoreFailed.because(CLOSED)
@@ -154,7 +170,8 @@ class Store:
             return
         title = next((e.title for e in reversed(events) if isinstance(e, SessionInfoUpdate)), None)
         # Not at each append: while a turn streams, that would be a page more in every commit.
-        updated_at = self._clock() if any(type(event) in _ACTIVITY for event in events) else None
+        active = active and any(type(event) in _ACTIVITY for event in events)
+        updated_at = self._clock() if active else None
         known = self._numbers.get(session_id)
         at = milliseconds()
 
@@ -203,9 +220,9 @@ class Store:
         The caller holds its claim. Nothing happens when there is no such session. When this returns, the
         texts of the session are overwritten in the database, and the write-ahead log that held them is
         emptied, unless another process reads at that moment: then the next deletion does it, or the last
-        process to end. Blocks of the disk that files gave back are not overwritten.
+        process to end. What the database has no use for is given back to the disk, and not overwritten there.
 
-        A long journal goes in pieces, from its end, so that nobody else who writes waits for long.
+        How, also on a disk that is full, ``removal`` says.
 
         Raises ``StoreFailed``: it is still in the list, without its artifacts and perhaps the end of a long
         journal, and can be deleted again. Cancelled, it may have been removed, in part, or not.
@@ -213,11 +230,11 @@ class Store:
         if await self.find(session_id) is None:
             return
         await self._on_thread(lambda: self._remove_artifacts(session_id))
-        while await self._writer.write(lambda database: database.remove(session_id)):
-            pass
+        removal = Removal(session_id, self._writer.write, self._read)
+        await removal.rows()
         self._numbers.pop(session_id, None)
         if not self._closed:  # else the log is about to be folded in
-            await self._on_thread(self._empty_log)
+            await removal.space()
 
     async def _read(self, fn: "Callable[[Database], T]") -> T:
         return await self._on_thread(lambda: self._opened().read(fn))
@@ -257,16 +274,6 @@ class Store:
         except OSError as error:
             logger.exception("the artifacts of a session cannot be removed")
             raise StoreFailed.from_error(error) from error
-
-    def _empty_log(self) -> None:
-        """The deletion is committed: that the log cannot be emptied now is no failure of it."""
-        try:
-            emptied = self._opened().read(lambda database: database.empty_log())
-        except StoreFailed as error:
-            logger.warning("the store's log could not be emptied: %s", error.message)
-        else:
-            if not emptied:
-                logger.info("the store's log is in use and will be emptied later")
 
     def _close_here(self) -> None:
         database, self._database = self._database, None

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from term2_acp.domain.ids import SessionId
 from term2_acp.store import ClaimedElsewhere, StoreFailed, ThreadRunner, UnknownSession
 from term2_acp.store.artifacts import artifacts_of
 from term2_acp.store.schema import open_database
+from tests.kit.small_disk import on_a_disk_of
+
+ROOT = Path(__file__).parents[2]
 
 # Found byte for byte wherever it is left.
 CANARY = "canary-4d1f"
@@ -160,7 +164,7 @@ async def test_a_full_disk_leaves_it_whole_to_be_deleted_again(opened, record, s
 
 
 async def test_a_long_one_goes_in_pieces_from_its_end(opened, record, said, history, tmp_path, monkeypatch):
-    monkeypatch.setattr("term2_acp.store.journal.PIECE_BYTES", 1000)
+    monkeypatch.setattr("term2_acp.store.removal.PIECE_BYTES", 1000)
     events = [said(f"{number} {CANARY} {'x' * 300}") for number in range(9)]
     made, kept = [], []
     async with opened(tmp_path, connect=lambda path: _connected(path, made)) as store:
@@ -191,7 +195,7 @@ async def test_a_long_one_goes_in_pieces_from_its_end(opened, record, said, hist
 
 
 async def test_a_row_that_is_longer_than_a_piece_is_one(opened, record, said, tmp_path, monkeypatch):
-    monkeypatch.setattr("term2_acp.store.journal.PIECE_BYTES", 10)
+    monkeypatch.setattr("term2_acp.store.removal.PIECE_BYTES", 10)
     async with opened(tmp_path) as store:
         await store.create(record(A))
         for number in range(3):
@@ -199,6 +203,85 @@ async def test_a_row_that_is_longer_than_a_piece_is_one(opened, record, said, tm
         await store.delete(A)
         assert await store.find(A) is None
     assert left_in(tmp_path) == []
+
+
+# Two sessions of more than 1 MiB are there when all but 200 KB of the disk are taken, and one is deleted.
+ON_A_FULL_DISK = """
+import os, sys, trio
+from pathlib import Path
+from term2_acp.domain.events import AgentMessageChunk
+from term2_acp.store import SessionRecord, Store, StoreFailed, ThreadRunner, now
+from tests.kit.small_disk import Disk
+
+async def main(directory):
+    disk, state = Disk(os.getpid(), Path(directory)), Path(directory, "state")
+    for deletes in (False, True):
+        store = Store(str(state), ThreadRunner())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(store.run)
+            await store.open()
+            if deletes:
+                disk.fill(leave=200_000)
+                before = (state / "sessions.db").stat().st_size
+                await store.delete("a")
+                print(before - (state / "sessions.db").stat().st_size)
+                print([one.session_id for one in (await store.page(None, None)).sessions])
+                disk.free()
+                disk.fill()
+                try:
+                    await store.delete("b")
+                except StoreFailed as error:
+                    print(error.message)
+            else:
+                for name in "ab":
+                    await store.create(SessionRecord(name, "/w", None, now(), now()))
+                    await store.append(name, [AgentMessageChunk(f"m{n}", "x" * 2000) for n in range(300)])
+            await store.aclose()
+
+trio.run(main, sys.argv[1])
+"""
+
+
+def test_on_a_full_disk_it_goes_in_small_pieces_and_makes_room(tmp_path):
+    program = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path)]
+    done = subprocess.run(
+        on_a_disk_of(8 * 1024 * 1024, tmp_path, program), capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    given, listed, sentence = done.stdout.splitlines()
+    assert int(given) > 1_000_000, done.stderr
+    assert listed == "['b']"
+    assert sentence == "The disk that holds term2's state is full; free some space and try again."
+
+
+async def test_what_it_held_is_given_back_to_the_disk(opened, record, said, history, tmp_path):
+    path = tmp_path / "sessions.db"
+    async with opened(tmp_path) as store:
+        await store.create(record(B))
+        await store.append(B, [said(f"{number}") for number in range(50)])
+        await store.create(record(A))
+        await store.append(A, [said(f"{number} {'x' * 2000}") for number in range(200)])
+        await store.append(B, [said("behind it")])
+        await store.delete(A)
+        assert path.stat().st_size < 100_000
+        assert len(await history(store, B)) == 51
+
+
+async def test_a_database_of_before_that_keeps_its_pages_for_what_comes_next(opened, record, said, tmp_path):
+    async with opened(tmp_path):
+        pass
+    with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
+        for statement in ("journal_mode = DELETE", "auto_vacuum = NONE"):
+            connection.execute(f"PRAGMA {statement}").fetchall()
+        connection.execute("VACUUM")
+    async with opened(tmp_path) as store:
+        await store.create(record(A))
+        await store.append(A, [said(f"{number} {'x' * 2000}") for number in range(200)])
+        await store.delete(A)
+        size = (tmp_path / "sessions.db").stat().st_size
+        assert size > 400_000
+        await store.create(record(B))
+        await store.append(B, [said(f"{number} {'x' * 2000}") for number in range(200)])
+    assert (tmp_path / "sessions.db").stat().st_size == size
 
 
 class _Refusing:

@@ -169,7 +169,7 @@ def test_any_path(tmp_path, at_rest):
 def _garbage_in_a_page(folder):
     path = folder / "sessions.db"
     content = bytearray(path.read_bytes())
-    content[4096 : 2 * 4096] = b"\xa5" * 4096
+    content[2 * 4096 : 3 * 4096] = b"\xa5" * 4096  # the second says where pages belong, and holds nothing
     path.write_bytes(content)
 
 
