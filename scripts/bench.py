@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from benchmarks import commands, rows
+from benchmarks import commands, rows, sessions
 from benchmarks.client import AGENT_CORE, CLIENT_CORE, AgentFailed
 from benchmarks.pairs import SUBJECT, House, Pair
 
@@ -99,6 +99,12 @@ ROWS = (
     Row("spawn", "a command in the sandbox, to bwrap", "ms", Goal.NONE, 0, commands.spawn),
     Row("command", "a whole call of shell, to bwrap", "ms", Goal.NONE, 0, commands.call),
     Row("command-cancel", "cancel to idle, a command running", "ms", Goal.MOST, 100, commands.cancel),
+    Row("replay", "events shown again a second of CPU", "/s", Goal.LEAST, 50_000, sessions.replay),
+    Row("resume", "100,000 shown again, to 10,000", "ms", Goal.NONE, 0, sessions.resume),
+    Row("replay-memory", "the same, peak resident", "MiB", Goal.NONE, 0, sessions.replay_memory),
+    Row("list", "a page of 10,000 sessions, to of 50", "ms", Goal.MOST, 50, sessions.pages),
+    Row("journal", "events journalled, to SQLite alone", "/s", Goal.NONE, 0, sessions.journal),
+    Row("journal-bytes", "an event on disk, to its JSON", "B", Goal.NONE, 0, sessions.journal_bytes),
     Row("end", "end of input to exit, idle", "ms", Goal.MOST, 100, rows.end),
 )
 

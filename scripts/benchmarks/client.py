@@ -77,10 +77,17 @@ class Agent:
 
     def resident_kib(self) -> int:
         """Resident memory, counted page by page (the cheap counters lag behind)."""
-        for line in Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Rss:"):
+        return self._kib("smaps_rollup", "Rss:")
+
+    def peak_kib(self) -> int:
+        """The most resident memory that it ever had."""
+        return self._kib("status", "VmHWM:")
+
+    def _kib(self, file: str, label: str) -> int:
+        for line in Path(f"/proc/{self.process.pid}/{file}").read_text().splitlines():
+            if line.startswith(label):
                 return int(line.split()[1])
-        raise AgentFailed("no Rss in smaps_rollup")
+        raise AgentFailed(f"no {label} in {file}")
 
     # -- bytes -------------------------------------------------------------------------------------
 

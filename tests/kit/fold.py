@@ -28,8 +28,12 @@ def fold(updates: Iterable[Json]) -> Json:
             message = things.setdefault((base, update["messageId"]), {"is": base, "text": ""})
             content = update["content"]
             blocks = content if isinstance(content, list) else [content]
-            text = "".join(block.get("text", block.get("uri", "")) for block in blocks)
-            message["text"] = message["text"] + text if kind.endswith("_chunk") else text
+            images = [block for block in blocks if block["type"] == "image"]
+            text = "".join(block.get("text", block.get("uri", "")) for block in blocks if block not in images)
+            more = kind.endswith("_chunk")
+            message["text"] = message["text"] + text if more else text
+            if images:
+                message["images"] = [*message.get("images", []), *images] if more else images
         elif kind == "tool_call_update":
             call = things.setdefault(("tool_call", update["toolCallId"]), {"is": "tool_call"})
             call.update({key: value for key, value in update.items() if key != "sessionUpdate"})

@@ -70,7 +70,7 @@ def fold(updates: Iterable[Json]) -> Json:
 
 
 def _text(things: dict[tuple[str, str], Json], key: tuple[str, str], block: Json) -> None:
-    text = block.get("text", block.get("uri", ""))
+    text = "" if block["type"] == "image" else block.get("text", block.get("uri", ""))
     if key not in things:
         before = next(reversed(things), None)
         if key[0] == "agent" and before is not None and before[0] == "agent":
@@ -78,6 +78,8 @@ def _text(things: dict[tuple[str, str], Json], key: tuple[str, str], block: Json
             text = text.removeprefix("\n\n")
         things[key] = {"text": ""}
     things[key]["text"] += text
+    if block["type"] == "image":
+        things[key]["images"] = [*things[key].get("images", []), block]
 
 
 def _call(things: dict[tuple[str, str], Json], terminals: Json, update: Json, *, made: bool) -> None:
