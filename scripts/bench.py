@@ -6,8 +6,9 @@
 
 Absolute times mean nothing on a shared machine, so a row compares with a reference of the same run: ``bare``
 is a hand-rolled ACP loop on Trio and msgspec with no product in it, ``tick`` is bare with one Trio checkpoint
-a chunk (benchmarks/bare.py). Client and agent run on a core each, on the same interpreter, with the same
-environment and compiled modules. Exits 1 when a row could not be measured, never for a goal that was missed.
+a chunk (benchmarks/bare.py). Rows of kept sessions compare with less of the same, or with SQLite alone.
+Client and agent run on a core each, on the same interpreter, with the same environment and compiled modules.
+Exits 1 when a row could not be measured, never for a goal that was missed.
 """
 
 import argparse

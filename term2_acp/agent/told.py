@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from term2_acp.domain.options import Mode
 
 # What the model reads where the outcome of a call was lost with the process that made it.
-OUTCOME_UNKNOWN = (
-    "outcome_unknown: term2 stopped before the end of this call was recorded. It may or may not have had "
-    "its effect; look before you repeat it."
-)
+UNKNOWN = "outcome_unknown: term2 stopped before the end of this call was recorded."
+LOOK_FIRST = "It may or may not have had its effect; look before you repeat it."
+OUTCOME_UNKNOWN = f"{UNKNOWN} {LOOK_FIRST}"
 
 # What the model reads before a summary. It wrote the words, but they come back to it as a message: they must
 # pass neither for the person's nor for an order.

@@ -28,10 +28,7 @@ from attrs import frozen
 
 from term2_acp.agent.context import Reading, start_of
 from term2_acp.agent.images import in_words, said, within_bounds
-from term2_acp.agent.told import KEPT, KEPT_AFTER_WORDS, RECORD_LOST
-from term2_acp.agent.told import MODE_TOLD as MODE_TOLD
-from term2_acp.agent.told import OUTCOME_UNKNOWN as OUTCOME_UNKNOWN
-from term2_acp.agent.told import SUMMARY as SUMMARY
+from term2_acp.agent.told import KEPT, KEPT_AFTER_WORDS, MODE_TOLD, OUTCOME_UNKNOWN, RECORD_LOST, SUMMARY
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.options import Mode, OptionId

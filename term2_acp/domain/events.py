@@ -257,7 +257,6 @@ class CompactionUpdate:
     kept: int = field(default=0, validator=whole)
 
 
-ShownOnly = Running | RequiresAction | ToolCallBegan | Notice | OptionsUpdate
 KeptOnly = (
     Circumstances
     | ToolCallPrepared
@@ -267,7 +266,6 @@ KeptOnly = (
     | ReplyEnded
     | OptionChosen
 )
-FoundOnly = RecordsLost
 Event = (
     Running
     | RequiresAction
@@ -299,16 +297,6 @@ Event = (
 )
 
 SHOWN_ONLY: frozenset[type] = frozenset({Running, RequiresAction, ToolCallBegan, Notice, OptionsUpdate})
-KEPT_ONLY: frozenset[type] = frozenset(
-    {
-        Circumstances,
-        ToolCallPrepared,
-        ToolCallDecided,
-        ToolCallDispatched,
-        ToolCallSettled,
-        ReplyEnded,
-        OptionChosen,
-    }
-)
+KEPT_ONLY: frozenset[type] = frozenset(KeptOnly.__args__)
 FOUND_ONLY: frozenset[type] = frozenset({RecordsLost})
 NEVER_KEPT: frozenset[type] = SHOWN_ONLY | FOUND_ONLY

@@ -5,8 +5,9 @@ order in which the model asked for them, first the decision about a call, then t
 
 Rules:
 
-- A record says who did what under which circumstances, and what came of it. Of arguments it has a digest, of
-  a result nothing; thoughts and the contents of files are in no record.
+- A record says who did what under which circumstances, and what came of it. Of arguments it has a digest and
+  the targets, of a result nothing; thoughts and the contents of files are in no record.
+- A call that could not be run at all, or was cancelled before it was decided about, has no decision.
 - Text is passed through ``clean``, which takes out what looks like a secret.
 - What a journal does not say is None or empty: an older one has neither circumstances nor decisions nor
   times. The provider and the model are then those of the reply, and the targets the places that were shown.

@@ -4,7 +4,8 @@ A process that dies leaves its last turn open: calls that never settled, termina
 end, no idle. ``Recovery`` sees every event in order and says what ends all of that, by these rules:
 
 - A call that was dispatched and never settled may have had its effect: ``outcome_unknown``. One that was not
-  dispatched had none: the journal has the dispatch before the effect.
+  dispatched had none: the journal has the dispatch before the effect. (Of a call that only reads it has that
+  with the end, but such a call has no effect.)
 - Where records of the turn are lost, the dispatch may be among them, and so may the settlement: whatever is
   not settled is unknown.
 - A dispatched call that was to change files and nothing else is settled by what they hold now: all as it was
@@ -27,7 +28,7 @@ from typing import Any
 
 from attrs import define
 
-from term2_acp.agent.transcript import OUTCOME_UNKNOWN
+from term2_acp.agent.told import LOOK_FIRST, OUTCOME_UNKNOWN, UNKNOWN
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import CompactionId, MessageId, TerminalId, ToolCallId
@@ -42,7 +43,8 @@ INTERRUPTED = "term2 stopped during this turn; what came after this point is los
 UNREADABLE = "The end of this turn could not be read; term2 may have stopped during it."
 NOT_COMPACTED = "term2 stopped before this compaction ended, so the conversation was not compacted."
 
-NOT_RUN = "This call was not run: term2 stopped before it. It had no effect."
+# One that only reads is dispatched in the journal with its end, so it may have been at work.
+NOT_RUN = "This call was not run to its end: term2 stopped before that. It had no effect."
 MADE = (
     "This change was made. term2 stopped before the end of this call was recorded; after the restart, each "
     "of its files was found as the call was to leave it."
@@ -52,11 +54,9 @@ NOT_MADE = (
     "its files was found as it was before."
 )
 RESULT_LOST = "This call was made. The record of what it returned cannot be read."
-_UNKNOWN = "outcome_unknown: term2 stopped before the end of this call was recorded."
 _UNREAD = (
     "outcome_unknown: a part of the record of this turn cannot be read, so nobody knows how this call ended."
 )
-_LOOK_FIRST = "It may or may not have had its effect; look before you repeat it."
 
 # Files of one call that its words name. A patch may have a hundred; who wants to know looks at all of them.
 _NAMED = 20
@@ -154,14 +154,14 @@ class Recovery:
         if call.status is ToolStatus.COMPLETED:
             return Effect.COMMITTED, RESULT_LOST
         if not call.dispatched:
-            return (Effect.OUTCOME_UNKNOWN, f"{_UNREAD} {_LOOK_FIRST}") if self._lost else _DID_NOT_RUN
+            return (Effect.OUTCOME_UNKNOWN, f"{_UNREAD} {LOOK_FIRST}") if self._lost else _DID_NOT_RUN
         effect = effect_of(call.changes, found)
         if effect is not Effect.OUTCOME_UNKNOWN:
             return effect, MADE if effect is Effect.COMMITTED else NOT_MADE
         if not found or not call.changes:
-            return effect, f"{_UNREAD} {_LOOK_FIRST}" if self._lost else OUTCOME_UNKNOWN
+            return effect, f"{_UNREAD} {LOOK_FIRST}" if self._lost else OUTCOME_UNKNOWN
         return effect, " ".join(
-            [_UNREAD if self._lost else _UNKNOWN, *_states(call.changes, found), _LOOK_FIRST]
+            [_UNREAD if self._lost else UNKNOWN, *_states(call.changes, found), LOOK_FIRST]
         )
 
     # -- the fold ----------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ HELLO = '[[rules]]\n[[rules.replies]]\nsteps = [{ text = "Hello." }]\n'
 
 
 def said(turn: Turn) -> list[str]:
-    """What the agent said in a turn. That the conversation is being summed up is a notice, and not among it."""
+    """What the agent said in a turn. That the conversation is being summed up is a notice, not among it."""
     return [thing["text"] for thing in fold(turn.updates)["things"] if thing["is"] == "agent_message"]
 
 

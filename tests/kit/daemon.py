@@ -86,10 +86,6 @@ class Daemon(Editor):
         """Say that nothing more will come."""
         await self._stdin.aclose()
 
-    async def close_stdout(self) -> None:
-        """Stop reading, as a client that went away does."""
-        await self._stdout.aclose()
-
     def signal(self, number: signal.Signals) -> None:
         """Send the daemon a signal."""
         self.process.send_signal(number)

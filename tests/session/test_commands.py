@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from term2_acp.agent.transcript import MODE_TOLD, SUMMARY
+from term2_acp.agent.told import MODE_TOLD, SUMMARY
 from term2_acp.config import ModelSettings, ProviderSettings
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import ResourceLink, Text

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from term2_acp.agent.transcript import MODE_TOLD
+from term2_acp.agent.told import MODE_TOLD
 from term2_acp.config import Config, ProviderSettings
 from term2_acp.domain import events as ev
 from term2_acp.domain.effort import Effort

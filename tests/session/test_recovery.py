@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from term2_acp.agent.transcript import OUTCOME_UNKNOWN, Transcript
+from term2_acp.agent.told import OUTCOME_UNKNOWN
+from term2_acp.agent.transcript import Transcript
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Terminal, Text
 from term2_acp.domain.ids import CompactionId, MessageId, TerminalId, ToolCallId

@@ -4,7 +4,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.agent.transcript import OUTCOME_UNKNOWN
+from term2_acp.agent.told import OUTCOME_UNKNOWN
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, Terminal, Text
 from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
