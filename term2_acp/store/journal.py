@@ -1,7 +1,13 @@
 """The journal of a session: append-only rows, reading them back in bounded pieces, and removing all of them.
 
 A row's place is ``number << 32 | seq``: the session's number and a sequence number from 1, so that a
-session's rows are one range of the table's own key. The functions run on the store's thread.
+session's rows are one range of the table's own key. They have no gaps: where one is, rows are lost.
+
+A damaged page of the table's tree may lead to rows of other places, or back to the same ones for ever, and
+SQLite does not look. So every statement checks the places that it finds beside those it looks for (``+place``
+is a term that no index is used for), and a reader goes forward only: no session ever has rows of another.
+
+The functions run on the store's thread.
 
 ``JournalReader`` reads up to the row that was the last when it was opened, a chunk at a time, and holds
 no transaction in between: a long history neither fills memory nor keeps the write-ahead log from being
@@ -38,17 +44,27 @@ _SEQ_BITS = 32
 
 _SELECT = "SELECT place, version, kind, body, at FROM journal"
 
+# The rows of a session: its first two parameters are the bounds of their places.
+_OF_SESSION = "FROM journal WHERE place BETWEEN ?1 AND ?2 AND +place BETWEEN ?1 AND ?2"
+
 
 @frozen
 class Damage:
     """A row that cannot be read. ``reason`` names the fault and holds nothing of the content.
 
-    ``newer``: it is not damaged, but was written by a newer term2.
+    ``newer``: it is not damaged, but was written by a newer term2. ``missing``: so many rows from this one on
+    are not there at all.
     """
 
     seq: int
     reason: str
     newer: bool = False
+    missing: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows it is about."""
+        return self.missing or 1
 
 
 @frozen
@@ -84,8 +100,8 @@ def append(connection: sqlite3.Connection, number: int, rows: "Sequence[Row]", a
     limit = start + (1 << _SEQ_BITS) - 1
     connection.executemany(
         "INSERT INTO journal (place, version, kind, body, at) "
-        "SELECT COALESCE(MAX(place), ?) + 1, ?, ?, ?, ? FROM journal WHERE place BETWEEN ? AND ?",
-        [(start, row.version, row.kind, row.body, at, start, limit) for row in rows],
+        f"SELECT COALESCE(MAX(place), ?1) + 1, ?3, ?4, ?5, ?6 {_OF_SESSION}",
+        [(start, limit, row.version, row.kind, row.body, at) for row in rows],
     )
 
 
@@ -93,9 +109,7 @@ def span(connection: sqlite3.Connection, number: int) -> tuple[int, int]:
     """The places of a session's rows as ``(after, until]``; both the same when there are none."""
     start = number << _SEQ_BITS
     limit = start + (1 << _SEQ_BITS) - 1
-    (last,) = connection.execute(
-        "SELECT MAX(place) FROM journal WHERE place BETWEEN ? AND ?", (start, limit)
-    ).fetchone()
+    (last,) = connection.execute(f"SELECT MAX(place) {_OF_SESSION}", (start, limit)).fetchone()
     return start, start if last is None else int(last)
 
 
@@ -107,8 +121,7 @@ def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
     start = number << _SEQ_BITS
     limit = start + (1 << _SEQ_BITS) - 1
     rows = connection.execute(
-        "SELECT place, LENGTH(body) FROM journal WHERE place BETWEEN ? AND ? ORDER BY place DESC",
-        (start, limit),
+        f"SELECT place, COALESCE(LENGTH(body), 0) {_OF_SESSION} ORDER BY place DESC", (start, limit)
     )
     first, size, left = limit, 0, False
     for place, length in rows:
@@ -118,7 +131,7 @@ def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
             break
         first = place
     rows.close()
-    connection.execute("DELETE FROM journal WHERE place BETWEEN ? AND ?", (first, limit))
+    connection.execute(f"DELETE {_OF_SESSION}", (first if left else start, limit))
     return left
 
 
@@ -127,21 +140,23 @@ def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, un
 
     A page of the database that cannot be read hides the rows in it, and no others.
     """
-    taken = _Taken(codec)
+    taken = _Taken(codec, after)
     cursor = connection.cursor()
     try:
         cursor.execute(
-            f"{_SELECT} WHERE place > ? AND place <= ? ORDER BY place LIMIT ?", (after, until, CHUNK_ROWS)
+            f"{_SELECT} WHERE place > ?1 AND place <= ?2 AND +place > ?1 AND +place <= ?2 "
+            "ORDER BY place LIMIT ?3",
+            (after, until, CHUNK_ROWS),
         )
         taken.take(cursor)
     except sqlite3.DatabaseError as error:
         if not _is_damage(error):
             raise
-        if taken.place is None:  # else the damage comes first the next time
+        if taken.place == after:  # else the damage comes first the next time
             _take_apart(connection, taken, after, min(until, after + CHUNK_ROWS))
     finally:
         cursor.close()  # an open cursor is an open read transaction
-    return Chunk(taken.place, taken.events, taken.times, taken.lost)
+    return Chunk(None if taken.place == after else taken.place, taken.events, taken.times, taken.lost)
 
 
 def _take_apart(connection: sqlite3.Connection, taken: "_Taken", after: int, until: int) -> None:
@@ -157,7 +172,7 @@ def _take_apart(connection: sqlite3.Connection, taken: "_Taken", after: int, unt
         taken.take(found)
         if found:
             return
-    taken.place = until
+    taken.miss(until)
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
@@ -165,11 +180,11 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 class _Taken:
-    """What a chunk has so far; see ``Chunk``."""
+    """What a chunk has so far; see ``Chunk``. ``place`` is what it has been taken to."""
 
-    def __init__(self, codec: "RowCodec") -> None:
+    def __init__(self, codec: "RowCodec", place: int) -> None:
         self._codec = codec
-        self.place: int | None = None
+        self.place = place
         self.events: list[Event] = []
         self.times: list[int | None] = []
         self.lost: list[Damage] = []
@@ -180,28 +195,43 @@ class _Taken:
 
         read, event, time = self._codec.from_row, self.events.append, self.times.append
         size = 0
-        for self.place, version, kind, body, at in rows:
+        for place, version, kind, body, at in rows:
+            if place != self.place + 1:
+                if place <= self.place:
+                    continue  # a damaged tree: the row was read, or told to be missing
+                self.miss(place - 1)
+            self.place = place
             try:
                 event(read(version, kind, body))
                 time(at if type(at) is int else None)
                 size += len(body)
             except DamagedRow as error:
-                self.lose(self.place, f"{kind}: {error}")
-            except NewerRow:
-                self.lose(self.place, f"{kind}, format {version}", newer=True)
+                self.lose(place, f"{kind}: {error}")
+            except NewerRow as error:
+                self.lose(place, str(error), newer=True)
             if size >= CHUNK_BYTES:
                 break
 
     def lose(self, place: int, reason: str, *, newer: bool = False) -> None:
         """The next row, which cannot be read. It stands in its place; neighbours are one loss."""
         self.place = place
-        row = Damage(_seq(place), reason, newer)
+        self._lose(Damage(_seq(place), reason, newer))
+
+    def miss(self, until: int) -> None:
+        """The next rows, up to this place, which are not there. As ``lose``."""
+        count = until - self.place
+        if count > 0:
+            self._lose(Damage(_seq(self.place + 1), "it is not there", missing=count))
+            self.place = until
+
+    def _lose(self, row: Damage) -> None:
         self.lost.append(row)
+        damaged, newer = (0, 1) if row.newer else (row.rows, 0)
         last = self.events[-1] if self.events else None
         if isinstance(last, RecordsLost):
-            self.events[-1] = RecordsLost(last.seq, last.damaged + (not newer), last.newer + newer)
+            self.events[-1] = RecordsLost(last.seq, last.damaged + damaged, last.newer + newer)
         else:
-            self.events.append(RecordsLost(row.seq, int(not newer), int(newer)))
+            self.events.append(RecordsLost(row.seq, damaged, newer))
             self.times.append(None)
 
 
@@ -254,7 +284,7 @@ class JournalReader:
             chunk = await self._read(self._after, self._until)
             for row in chunk.lost:
                 self._first.setdefault(row.newer, row)
-                self._counts[row.newer] += 1
+                self._counts[row.newer] += row.rows
             self._after = self._until if chunk.place is None else chunk.place
             if chunk.events:
                 return chunk

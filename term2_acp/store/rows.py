@@ -17,6 +17,7 @@ objects as it decodes (``forms`` says where it needs help), and nothing is looke
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -84,6 +85,9 @@ _KINDS: dict[str, type] = {
     "circumstances": Circumstances,
 }
 
+# What the name of a kind may be, of this version or a later one.
+_KIND = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
+
 # What decoding raises for a body that does not fit. (What msgspec raises is a ValueError.)
 _MISFITS = (ValueError, TypeError, RecursionError)
 
@@ -96,7 +100,10 @@ class DamagedRow(Exception):
 
 
 class NewerRow(Exception):
-    """The kind or the version is not known here: a newer term2 wrote the row."""
+    """The kind or the version is not known here: a newer term2 wrote the row.
+
+    The message names both, where they are what they may be; what damage made of them may be content.
+    """
 
 
 @frozen
@@ -144,10 +151,10 @@ class RowCodec:
         return Row(FORMAT, self._names[cls], body)
 
     def from_row(self, version: object, kind: str, body: bytes) -> Event:
-        """The event of a row. Raises ``DamagedRow`` and ``NewerRow``."""
+        """The event of a row, whatever SQLite gives for one. Raises ``DamagedRow`` and ``NewerRow``."""
         read = self._readers.get(kind)
         if read is None or version != FORMAT:
-            raise NewerRow
+            raise NewerRow(_named(kind, version))
         try:
             return read(body)
         except msgspec.ValidationError as error:
@@ -158,11 +165,18 @@ class RowCodec:
             raise DamagedRow(type(error).__name__) from error
 
 
-def _with_half_characters(cls: type, body: bytes) -> Event:
+def _named(kind: object, version: object) -> str:
+    name = kind if isinstance(kind, str) and _KIND.fullmatch(kind) else "a kind that cannot be"
+    return f"{name}, format {version if type(version) is int else 'that cannot be'}"
+
+
+def _with_half_characters(cls: type, body: bytes | str) -> Event:
     """The event of a body that is no JSON to msgspec: lone surrogates may be all that is wrong with it."""
     form = FORMS.get(cls)
     try:
-        plain = json.loads(body.decode("utf-8", "surrogatepass"))
+        # Damage, or a hand, may have made it text.
+        text = body if isinstance(body, str) else body.decode("utf-8", "surrogatepass")
+        plain = json.loads(text)
         read: Any = msgspec.convert(plain, form or cls)
         event: Event = read if form is None else read.value()
     except _MISFITS as error:

@@ -226,23 +226,20 @@ class _Look:
         seq = 0
         while after < until:
             chunk = journal.read_chunk(self._connection, self._codec, after, until)
-            place = until if chunk.place is None else chunk.place
+            if chunk.place is None:
+                if not self._held(number):  # else it is being deleted, from its end
+                    self._lost(session_id, journal.Damage(after - start + 1, "", missing=until - after))
+                break
             for row in chunk.lost:
-                kind = Kind.NEWER if row.newer else Kind.UNREADABLE
-                self._verified.add(kind, session_id, row.seq, row.reason)
-            rows = 0
+                self._lost(session_id, row)
             for event in chunk.events:
                 size = event.damaged + event.newer if isinstance(event, RecordsLost) else 1
-                rows += size
                 seq += size
                 wrong = pairing.see(event)
                 if wrong is not None:
                     self._out_of_order(session_id, seq, wrong)
-            self._verified.records += rows
-            if rows < place - after and not self._held(number):  # else it is being deleted, from its end
-                seq = place - start
-                self._missing(session_id, start, after, place)
-            after = place
+            self._verified.records += chunk.place - after - sum(row.missing for row in chunk.lost)
+            after = chunk.place
         if pairing.unsettled and not held and not self._held(number):
             self._out_of_order(session_id, seq, UNSETTLED)
 
@@ -251,20 +248,13 @@ class _Look:
         there = self._connection.execute("SELECT 1 FROM session WHERE number = ?", (number,)).fetchone()
         return there is None or holder_in(self._directory, number) is not None
 
-    def _missing(self, session_id: str, start: int, after: int, until: int) -> None:
-        """The first gap in this piece of a journal."""
-        rows = self._connection.execute(
-            "SELECT place FROM journal WHERE place > ? AND place <= ? ORDER BY place", (after, until)
-        )
-        expected = after
-        for (place,) in rows:
-            expected += 1
-            if place != expected:
-                break
-        rows.close()
-        self._verified.add(
-            Kind.MISSING, session_id, expected - start, "records are missing from here to the next"
-        )
+    def _lost(self, session_id: str, row: journal.Damage) -> None:
+        if row.missing:
+            reason = "records are missing from here to the next"
+            self._verified.add(Kind.MISSING, session_id, row.seq, reason)
+        else:
+            kind = Kind.NEWER if row.newer else Kind.UNREADABLE
+            self._verified.add(kind, session_id, row.seq, row.reason)
 
     def _out_of_order(self, session_id: str, seq: int, wrong: str) -> None:
         if wrong == UNSETTLED:

@@ -194,6 +194,21 @@ async def test_a_long_one_goes_in_pieces_from_its_end(opened, record, said, hist
     assert left_in(tmp_path) == []
 
 
+async def test_a_row_that_damage_took_the_body_of_goes_like_any_other(
+    opened, record, said, database, tmp_path
+):
+    async with opened(tmp_path) as store:
+        await store.create(record(A))
+        await store.append(A, [said("1"), said("2")])
+    with closing(sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'BLOB NOT NULL', 'BLOB')")
+    database("UPDATE journal SET body = NULL WHERE place & 4294967295 = 1")
+    async with opened(tmp_path) as store:
+        await store.delete(A)
+    assert database("SELECT count(*) FROM journal") == [(0,)]
+
+
 async def test_a_row_that_is_longer_than_a_piece_is_one(opened, record, said, tmp_path, monkeypatch):
     monkeypatch.setattr("term2_acp.store.removal.PIECE_BYTES", 10)
     async with opened(tmp_path) as store:

@@ -171,6 +171,8 @@ def test_the_table_of_kinds_has_every_event_that_is_kept_and_no_other():
         ("agent_message_chunk", b'{"message_id":"m","te'),
         ("agent_message_chunk", b""),
         ("agent_message_chunk", b'{"message_id":"m","text":"\xff"}'),
+        ("agent_message_chunk", "text, as a hand writes it"),
+        ("agent_message_chunk", '{"message_id":"m","text":"\ufffd'),
         ("agent_message_chunk", None),
         ("agent_message_chunk", 7),
         ("agent_message", b'{"message_id":"m","text":"t","spoken_by_model":"false"}'),
@@ -213,11 +215,21 @@ def test_the_fault_of_a_damaged_row_does_not_hold_its_content():
 
 
 @pytest.mark.parametrize(
-    ("version", "kind"), [(FORMAT, "dream"), (FORMAT + 1, "idle"), ("x", "idle"), (0, "idle")]
+    ("version", "kind", "named"),
+    [
+        (FORMAT, "dream", "dream, format 1"),
+        (FORMAT + 1, "idle", "idle, format 2"),
+        (0, "idle", "idle, format 0"),
+        # Of a damaged head, a piece of the body may be what the kind is.
+        ("sk-1", 'idle{"text":"sk-1"}', "a kind that cannot be, format that cannot be"),
+        (FORMAT, b"sk-1", "a kind that cannot be, format 1"),
+        (FORMAT, "k" * 41, "a kind that cannot be, format 1"),
+    ],
 )
-def test_what_a_newer_term2_wrote_is_newer_not_damaged(version, kind):
-    with pytest.raises(NewerRow):
+def test_what_a_newer_term2_wrote_is_newer_not_damaged_and_named_without_content(version, kind, named):
+    with pytest.raises(NewerRow) as caught:
         CODEC.from_row(version, kind, b"{}")
+    assert str(caught.value) == named
 
 
 def test_fields_that_a_later_term2_added_are_ignored():

@@ -412,6 +412,29 @@ async def test_a_journal_of_damaged_rows_only_ends(opened, record, said, history
         assert await history(store, "a") == [lost[0], RecordsLost(501, 100, 0), said("new")]
 
 
+async def test_rows_that_are_not_there_are_said_in_their_place(
+    opened, record, said, history, database, tmp_path
+):
+    async with opened(tmp_path) as store:
+        await store.create(record("a"))
+        await store.append("a", [said(str(n)) for n in range(1, 1200)])
+        database("UPDATE journal SET body = 'a hand' WHERE place & 4294967295 = 3")
+        database("DELETE FROM journal WHERE place & 4294967295 IN (1, 4, 5, 7)")
+        database("DELETE FROM journal WHERE place & 4294967295 BETWEEN 8 AND 1100")
+        async with store.journal("a") as journal:
+            read = [event for _ in range(3) for event in await journal.receive()]
+            assert journal.skipped == 1098
+        assert read[:6] == [
+            RecordsLost(1, 1, 0),
+            said("2"),
+            RecordsLost(3, 3, 0),
+            said("6"),
+            RecordsLost(7, 1094, 0),
+            said("1101"),
+        ]
+        assert read[6:] == [said(str(n)) for n in range(1102, 1200)]
+
+
 async def test_each_record_has_the_time_at_which_it_was_written(opened, record, said, database, tmp_path):
     async with opened(tmp_path) as store:
         await store.create(record("a"))

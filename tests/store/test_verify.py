@@ -111,7 +111,8 @@ def test_rows_that_cannot_be_read_are_named_without_their_content(kept, database
     database("DELETE FROM journal WHERE place BETWEEN ? AND ?", base + 4, base + 5)
     database("DELETE FROM journal WHERE place = ?", base)
     found = looked(kept)
-    assert told(found) == [(Kind.MISSING, "c", 1), (Kind.NEWER, "c", 601)]
+    assert told(found) == [(Kind.MISSING, "c", 1), (Kind.MISSING, "c", 5), (Kind.NEWER, "c", 601)]
+    assert found.records == 701
     database("UPDATE journal SET kind = 'user_message' WHERE place = ?", base + 600)
     database(
         "INSERT INTO journal SELECT ?, version, kind, body, at FROM journal WHERE place = ?", base, base + 1

@@ -1,0 +1,117 @@
+"""A page that leads to the rows of the journal is damaged so that it leads astray, which SQLite does not see:
+whichever key in it is another, no session has rows of others, none is read twice or for ever, none is written
+among others, and a deletion takes nothing of them."""
+
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from term2_acp.domain.events import RecordsLost
+from term2_acp.store.database import Database
+from term2_acp.store.errors import DAMAGED, FAILED, StoreFailed
+from term2_acp.store.findings import Kind
+from term2_acp.store.records import SessionRecord
+from term2_acp.store.verify import verify
+from tests.store.conftest import TIME
+
+_PAGE = 4096
+_SESSIONS = range(1, 4)
+_ROWS = 14  # of each; four lie on a page
+
+
+def numbers(database: Database, number: int, said) -> list[int]:
+    """The sequence numbers of the rows that are read of a session, each of which must be its own."""
+    after, until = database.span(number)
+    read: list[int] = []
+    chunks = 0
+    while after < until:
+        chunk = database.read_chunk(after, until)
+        after = until if chunk.place is None else chunk.place
+        for event in chunk.events:
+            if not isinstance(event, RecordsLost):
+                of, seq = event.text.split()[:2]
+                assert int(of) == number
+                read.append(int(seq))
+        chunks += 1
+        assert chunks < 10
+    return read
+
+
+@pytest.fixture
+def store(tmp_path, said):
+    """The path of a database with some sessions whose rows were written in turn."""
+    path = tmp_path / "sessions.db"
+    database = Database.open(str(path))
+    for number in _SESSIONS:
+        database.commit(lambda n=number: database.create(SessionRecord(f"s{n}", "/w", None, TIME, TIME)))
+    for seq in range(1, _ROWS + 1):
+        for number in _SESSIONS:
+            append(database, said, number, seq)
+    database.close()
+    return path
+
+
+def there(path, number: int) -> set[int]:
+    """The sequence numbers of a session's rows, wherever they are: not every one may be found any more."""
+    with closing(sqlite3.connect(path)) as connection:
+        places = connection.execute("SELECT place FROM journal").fetchall()
+    return {place & 0xFFFFFFFF for (place,) in places if place >> 32 == number}
+
+
+def append(database: Database, said, number: int, seq: int) -> None:
+    rows = database.to_rows([said(f"{number} {seq} {'x' * 450}")])
+    database.commit(lambda: database.append(number, rows, 0, None, None))
+
+
+def remove(database: Database, number: int) -> None:
+    database.commit(lambda: database.remove(f"s{number}", 1 << 20))
+
+
+def refusal(work: Callable[..., None], *arguments: object) -> str | None:
+    """Why the store does not do it, as a code; None where it does."""
+    try:
+        work(*arguments)
+    except sqlite3.Error as error:
+        return StoreFailed.from_error(error).code
+    return None
+
+
+def keys(content: bytes) -> Iterator[int]:
+    """Where the keys stand in the one page that leads to the journal's leaves (sqlite.org/fileformat2)."""
+    (page,) = (
+        start
+        for start in range(0, len(content), _PAGE)
+        if content[start] == 5 and struct.unpack_from(">H", content, start + 3)[0] > 2
+    )
+    (cells,) = struct.unpack_from(">H", content, page + 3)
+    for (cell,) in struct.iter_unpack(">H", content[page + 12 : page + 12 + 2 * cells]):
+        yield page + cell + 4
+
+
+def test_wherever_it_leads_no_session_has_rows_of_another(store, said):
+    content = store.read_bytes()
+    starts = list(keys(content))
+    assert len(starts) > 6
+    strayed = 0
+    for start in starts[1::3]:
+        # The bits that tell one session from the next, and those of the sequence number.
+        for place, bit in ((0, 1), (0, 4), (4, 8)):
+            damaged = bytearray(content)
+            damaged[start + place] ^= bit
+            store.write_bytes(damaged)
+            database = Database.open(str(store))
+            before = {number: numbers(database, number, said) for number in _SESSIONS}
+            for read in before.values():
+                assert read == sorted(set(read))
+            assert refusal(append, database, said, 2, 99) in (None, DAMAGED, FAILED)
+            for number in (1, 3):
+                assert numbers(database, number, said) == before[number]
+            strayed += Kind.DATABASE in verify(str(store.parent)).counts
+            assert refusal(remove, database, 2) in (None, DAMAGED)
+            database.close()
+            for number in (1, 3):
+                assert there(store, number) >= set(before[number])
+    assert strayed > 3
