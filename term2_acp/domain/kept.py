@@ -137,9 +137,10 @@ class RecordsLost:
 
     No journal holds it: whoever reads one says so in place of what could not be read. ``seq`` is the place of
     the first of them in the journal. ``damaged`` of them are not what they say they are, ``newer`` were
-    written by a newer term2.
+    written by a newer term2. ``hidden_end``: damage hides whether others follow, and the journal ends here.
     """
 
     seq: int
     damaged: int
     newer: int
+    hidden_end: bool = False

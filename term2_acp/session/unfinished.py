@@ -127,7 +127,9 @@ class Loss:
     def add(self, more: ev.RecordsLost) -> None:
         """Those that follow."""
         first = self.found
-        self.found = ev.RecordsLost(first.seq, first.damaged + more.damaged, first.newer + more.newer)
+        self.found = ev.RecordsLost(
+            first.seq, first.damaged + more.damaged, first.newer + more.newer, more.hidden_end
+        )
 
     def whole(self) -> ev.Event:
         """See the module."""
@@ -154,6 +156,11 @@ def _sentence_of(lost: ev.RecordsLost) -> str:
         sentences.append(
             f"{_counted(lost.newer)} of this conversation could not be read here: "
             f"{'it' if lost.newer == 1 else 'they'} {were} written by a newer term2."
+        )
+    if lost.hidden_end:
+        sentences.append(
+            "The store is damaged here, so whatever may follow in this conversation could not be read; "
+            "`term2 sessions verify` says where."
         )
     return " ".join(sentences)
 

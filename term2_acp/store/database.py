@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from term2_acp.domain.events import Event
 from term2_acp.store import journal, schema, sessions
-from term2_acp.store.errors import DAMAGED, StoreFailed, UnknownSession
+from term2_acp.store.errors import StoreFailed, UnknownSession, is_damage
+from term2_acp.store.places import Span, readable_span, span
 from term2_acp.store.records import Page, SessionRecord
 
 if TYPE_CHECKING:  # see the module
@@ -119,19 +120,19 @@ class Database:
         """Fold the write-ahead log in and leave nothing of it behind; False where others use it just now."""
         return schema.empty_log(self._connection)
 
-    def span(self, number: int) -> tuple[int, int]:
-        """Where a session's rows are."""
-        return journal.span(self._connection, number)
+    def span(self, number: int) -> Span:
+        """Where a session's rows are, as far as they can be found."""
+        return readable_span(self._connection, number)
 
     def length(self, number: int) -> int | None:
         """How many rows a session has; None where damage hides the last of them."""
         try:
-            after, until = self.span(number)
+            whole = span(self._connection, number)
         except sqlite3.DatabaseError as error:
-            if StoreFailed.from_error(error).code != DAMAGED:
+            if not is_damage(error):
                 raise
             return None
-        return until - after
+        return whole.until - whole.after
 
     def read_chunk(self, after: int, until: int) -> journal.Chunk:
         """The next rows of a session."""

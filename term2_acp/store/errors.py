@@ -19,7 +19,10 @@ _SENTENCES = {
     FULL: "The disk that holds term2's state is full; free some space and try again.",
     READ_ONLY: "term2's state directory cannot be written to; check its permissions.",
     BUSY: "Another process kept the session store locked; try again.",
-    DAMAGED: "The session store is damaged; move sessions.db out of term2's state directory to start afresh.",
+    DAMAGED: (
+        "The session store is damaged; export what can be read, then move sessions.db out of term2's state "
+        "directory, with its -wal and -shm, to start afresh."
+    ),
     FAILED: "The session store could not be used; the log has the details.",
 }
 
@@ -94,6 +97,11 @@ class StoreFailed(StoreError):
             failure = cls.because(FAILED)
         failure.__cause__ = error
         return failure
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether what SQLite said means that the database is damaged."""
+    return StoreFailed.from_error(error).code == DAMAGED
 
 
 class StoreTooNew(StoreFailed):

@@ -37,7 +37,7 @@ _INSTRUCTIONS = 10_000
 
 # A daemon that starts or ends in the midst of a look changes which way is right. More often than this it is
 # no coincidence.
-_ATTEMPTS = 3
+ATTEMPTS = 3
 
 
 @frozen
@@ -76,19 +76,19 @@ def examine(directory: str) -> Examined:
     """
     path = os.path.join(directory, DATABASE)
     give_up = time.monotonic() + LOOK_SECONDS
-    for attempt in range(_ATTEMPTS):
-        before = _state(path)
+    for attempt in range(ATTEMPTS):
+        before = state_of(path)
         if before is None:
             return Examined(found=False)
         try:
-            return _look(path, give_up, in_use=_in_use(path))
+            return _look(path, give_up, in_use=in_use(path))
         except (sqlite3.Error, StoreFailed) as error:
-            if before == _state(path) or attempt == _ATTEMPTS - 1:
+            if before == state_of(path) or attempt == ATTEMPTS - 1:
                 return _verdict(error)
     raise AssertionError  # the last attempt returns or raises
 
 
-def _state(path: str) -> tuple[object, ...] | None:
+def state_of(path: str) -> tuple[object, ...] | None:
     """What is another when a daemon has begun, ended, or written to the database itself; None without one."""
     try:
         status = os.stat(path)
@@ -98,10 +98,10 @@ def _state(path: str) -> tuple[object, ...] | None:
         raise StoreFailed.from_error(error) from error
     if not stat.S_ISREG(status.st_mode):
         raise StoreFailed.because(DAMAGED)
-    return status.st_ino, status.st_size, status.st_mtime_ns, _in_use(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns, in_use(path)
 
 
-def _in_use(path: str) -> bool:
+def in_use(path: str) -> bool:
     """Whether something lies beside the database that belongs to it. An empty log holds nothing."""
     return os.path.exists(f"{path}-shm") or _size(f"{path}-wal") > 0 or _size(f"{path}-journal") > 0
 
@@ -121,7 +121,7 @@ def _look(path: str, give_up: float, *, in_use: bool) -> Examined:
     with closing(sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)) as connection:
         connection.set_progress_handler(lambda: time.monotonic() > give_up, _INSTRUCTIONS)
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > len(schema._migration_files()):
+        if version > len(schema.migration_files()):
             raise StoreTooNew
         sessions = None
         if version > 0:

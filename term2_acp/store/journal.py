@@ -1,11 +1,7 @@
 """The journal of a session: append-only rows, reading them back in bounded pieces, and removing all of them.
 
-A row's place is ``number << 32 | seq``: the session's number and a sequence number from 1, so that a
-session's rows are one range of the table's own key. They have no gaps: where one is, rows are lost.
-
-A damaged page of the table's tree may lead to rows of other places, or back to the same ones for ever, and
-SQLite does not look. So every statement checks the places that it finds beside those it looks for (``+place``
-is a term that no index is used for), and a reader goes forward only: no session ever has rows of another.
+Where a session's rows are is said in ``places``. They have no gaps: where one is, rows are lost. What cannot
+be read costs itself only, and is said in its place.
 
 The functions run on the store's thread.
 
@@ -24,7 +20,8 @@ import trio
 from attrs import frozen
 
 from term2_acp.domain.events import Event, RecordsLost
-from term2_acp.store.errors import DAMAGED, StoreFailed
+from term2_acp.store.errors import is_damage
+from term2_acp.store.places import OF_SESSION, Span, bounds, seq_of
 
 if TYPE_CHECKING:  # with the first row (``database``)
     from term2_acp.store.rows import Row, RowCodec
@@ -40,12 +37,7 @@ CHUNK_BYTES = 1024 * 1024
 # hundred thousand of them.
 _BESIDE_BODY = 64
 
-_SEQ_BITS = 32
-
 _SELECT = "SELECT place, version, kind, body, at FROM journal"
-
-# The rows of a session: its first two parameters are the bounds of their places.
-_OF_SESSION = "FROM journal WHERE place BETWEEN ?1 AND ?2 AND +place BETWEEN ?1 AND ?2"
 
 
 @frozen
@@ -96,21 +88,12 @@ def append(connection: sqlite3.Connection, number: int, rows: "Sequence[Row]", a
     rollback or when another process wrote. It is one statement with the insertion, since every call of
     SQLite's gives the interpreter's lock away and has to win it back.
     """
-    start = number << _SEQ_BITS
-    limit = start + (1 << _SEQ_BITS) - 1
+    start, limit = bounds(number)
     connection.executemany(
         "INSERT INTO journal (place, version, kind, body, at) "
-        f"SELECT COALESCE(MAX(place), ?1) + 1, ?3, ?4, ?5, ?6 {_OF_SESSION}",
+        f"SELECT COALESCE(MAX(place), ?1) + 1, ?3, ?4, ?5, ?6 {OF_SESSION}",
         [(start, limit, row.version, row.kind, row.body, at) for row in rows],
     )
-
-
-def span(connection: sqlite3.Connection, number: int) -> tuple[int, int]:
-    """The places of a session's rows as ``(after, until]``; both the same when there are none."""
-    start = number << _SEQ_BITS
-    limit = start + (1 << _SEQ_BITS) - 1
-    (last,) = connection.execute(f"SELECT MAX(place) {_OF_SESSION}", (start, limit)).fetchone()
-    return start, start if last is None else int(last)
 
 
 def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
@@ -118,10 +101,9 @@ def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
 
     What is left is the beginning of a journal, as a crash leaves one. Inside the caller's write transaction.
     """
-    start = number << _SEQ_BITS
-    limit = start + (1 << _SEQ_BITS) - 1
+    start, limit = bounds(number)
     rows = connection.execute(
-        f"SELECT place, COALESCE(LENGTH(body), 0) {_OF_SESSION} ORDER BY place DESC", (start, limit)
+        f"SELECT place, COALESCE(LENGTH(body), 0) {OF_SESSION} ORDER BY place DESC", (start, limit)
     )
     first, size, left = limit, 0, False
     for place, length in rows:
@@ -131,7 +113,7 @@ def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
             break
         first = place
     rows.close()
-    connection.execute(f"DELETE {_OF_SESSION}", (first if left else start, limit))
+    connection.execute(f"DELETE {OF_SESSION}", (first if left else start, limit))
     return left
 
 
@@ -150,7 +132,7 @@ def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, un
         )
         taken.take(cursor)
     except sqlite3.DatabaseError as error:
-        if not _is_damage(error):
+        if not is_damage(error):
             raise
         if taken.place == after:  # else the damage comes first the next time
             _take_apart(connection, taken, after, min(until, after + CHUNK_ROWS))
@@ -159,13 +141,22 @@ def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, un
     return Chunk(None if taken.place == after else taken.place, taken.events, taken.times, taken.lost)
 
 
+def hidden_end(span: Span) -> Chunk | None:
+    """What stands behind the last row that can be found; None where nothing is hidden there."""
+    if not span.hidden_end:
+        return None
+    seq = seq_of(span.until) + 1
+    lost = Damage(seq, "damage hides whether more follow")
+    return Chunk(span.until, [RecordsLost(seq, 0, 0, hidden_end=True)], [None], [lost])
+
+
 def _take_apart(connection: sqlite3.Connection, taken: "_Taken", after: int, until: int) -> None:
     """Look for each row of ``(after, until]`` by itself, up to the first that can be read."""
     for place in range(after + 1, until + 1):
         try:
             found = connection.execute(f"{_SELECT} WHERE place = ?", (place,)).fetchall()
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             taken.lose(place, "its page of the database is damaged")
             continue
@@ -173,10 +164,6 @@ def _take_apart(connection: sqlite3.Connection, taken: "_Taken", after: int, unt
         if found:
             return
     taken.miss(until)
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    return StoreFailed.from_error(error).code == DAMAGED
 
 
 class _Taken:
@@ -215,13 +202,13 @@ class _Taken:
     def lose(self, place: int, reason: str, *, newer: bool = False) -> None:
         """The next row, which cannot be read. It stands in its place; neighbours are one loss."""
         self.place = place
-        self._lose(Damage(_seq(place), reason, newer))
+        self._lose(Damage(seq_of(place), reason, newer))
 
     def miss(self, until: int) -> None:
         """The next rows, up to this place, which are not there. As ``lose``."""
         count = until - self.place
         if count > 0:
-            self._lose(Damage(_seq(self.place + 1), "it is not there", missing=count))
+            self._lose(Damage(seq_of(self.place + 1), "it is not there", missing=count))
             self.place = until
 
     def _lose(self, row: Damage) -> None:
@@ -235,10 +222,6 @@ class _Taken:
             self.times.append(None)
 
 
-def _seq(place: int) -> int:
-    return place & ((1 << _SEQ_BITS) - 1)
-
-
 class JournalReader:
     """One reading of a journal: ``async with store.journal(session_id) as journal``.
 
@@ -249,13 +232,14 @@ class JournalReader:
     def __init__(
         self,
         session_id: str,
-        find_span: Callable[[], Awaitable[tuple[int, int]]],
+        find_span: Callable[[], Awaitable[Span]],
         read: Callable[[int, int], Awaitable[Chunk]],
     ) -> None:
         self._session_id = session_id
         self._find_span = find_span
         self._read = read
         self._after = self._until = 0
+        self._end: Chunk | None = None
         self._first: dict[bool, Damage] = {}  # by whether it is newer; all of them would grow with the damage
         self._counts = {False: 0, True: 0}
 
@@ -282,17 +266,24 @@ class JournalReader:
     async def _next(self) -> Chunk | None:
         while self._after < self._until:
             chunk = await self._read(self._after, self._until)
-            for row in chunk.lost:
-                self._first.setdefault(row.newer, row)
-                self._counts[row.newer] += row.rows
+            self._count(chunk)
             self._after = self._until if chunk.place is None else chunk.place
             if chunk.events:
                 return chunk
         await trio.lowlevel.checkpoint()
-        return None
+        end, self._end = self._end, None
+        if end is not None:
+            self._count(end)
+        return end
+
+    def _count(self, chunk: Chunk) -> None:
+        for row in chunk.lost:
+            self._first.setdefault(row.newer, row)
+            self._counts[row.newer] += row.rows
 
     async def __aenter__(self) -> Self:
-        self._after, self._until = await self._find_span()
+        span = await self._find_span()
+        self._after, self._until, self._end = span.after, span.until, hidden_end(span)
         return self
 
     async def __aexit__(

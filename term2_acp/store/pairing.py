@@ -31,7 +31,6 @@ class Pairing:
 
     _steps: dict[ToolCallId, int] = field(factory=dict)
     _lost: bool = False
-    _in_turn: bool = False
 
     def see(self, event: ev.Event) -> str | None:
         """Take the next event: ``TWICE`` for a record that comes again or too late, ``UNASKED`` for one of a
@@ -46,7 +45,6 @@ class Pairing:
             unsettled = self.unsettled
             self._steps.clear()
             self._lost = False
-            self._in_turn = isinstance(event, ev.UserMessage)
             return UNSETTLED if unsettled else None
         return None
 
@@ -54,11 +52,6 @@ class Pairing:
     def unsettled(self) -> int:
         """How many calls of the turn by now are not settled."""
         return 0 if self._lost else sum(step != _SETTLED for step in self._steps.values())
-
-    @property
-    def cut_off(self) -> bool:
-        """Whether the journal ends in the midst of a turn."""
-        return self._in_turn
 
     def _record(self, call: ToolCallId, step: int) -> str | None:
         before = self._steps.get(call, 0)

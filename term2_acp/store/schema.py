@@ -54,9 +54,9 @@ def open_database(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         # A damaged text must not hide its neighbours; the default would raise for the whole result.
-        connection.text_factory = _decode_leniently
-        migrations = _migration_files()
-        version = _version(connection)
+        connection.text_factory = decode_leniently
+        migrations = migration_files()
+        version = version_of(connection)
         if version > len(migrations):
             raise StoreTooNew
         if version == 0:
@@ -64,7 +64,7 @@ def open_database(path: str) -> sqlite3.Connection:
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
-        if _version(connection) < len(migrations):
+        if version_of(connection) < len(migrations):
             _migrate(connection, migrations)
     except StoreTooNew:
         _close_untouched(connection, path)
@@ -133,22 +133,24 @@ def _close_untouched(connection: sqlite3.Connection, path: str) -> None:
         return
     reader = sqlite3.connect(f"file://{quote(os.fsencode(path))}?mode=ro", uri=True)
     try:
-        _version(reader)
+        version_of(reader)
         connection.close()
     finally:
         reader.close()
 
 
-def _decode_leniently(text: bytes) -> str:
+def decode_leniently(text: bytes) -> str:
+    """A text of the database, whatever is in it."""
     return text.decode(errors="replace")
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def version_of(connection: sqlite3.Connection) -> int:
+    """How many migrations the database has seen."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
-def _migration_files() -> list[str]:
+def migration_files() -> list[str]:
     """The paths of the migrations, in order."""
     names = sorted(name for name in os.listdir(_MIGRATIONS) if name.endswith(".sql"))
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
@@ -172,7 +174,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 def _migrate(connection: sqlite3.Connection, migrations: list[str]) -> None:
     def work() -> None:
-        seen = _version(connection)
+        seen = version_of(connection)
         if seen > len(migrations):
             raise StoreTooNew
         for path in migrations[seen:]:

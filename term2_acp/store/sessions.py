@@ -18,12 +18,12 @@ import msgspec
 
 from term2_acp.domain.ids import SessionId
 from term2_acp.store.errors import BadCursor
+from term2_acp.store.places import LARGEST_NUMBER
 from term2_acp.store.records import Page, SessionRecord
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 _CURSOR_LIMIT = 200  # characters; ours have about 60
-_LARGEST_NUMBER = 2**31 - 1  # a session's number shares 63 bits with the sequence numbers of its rows
 
 
 def create(connection: sqlite3.Connection, record: SessionRecord) -> int:
@@ -112,7 +112,8 @@ def text_to_column(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _text_from_column(column: object) -> str:
+def text_from_column(column: object) -> str:
+    """What stands in a column of text, whatever it is."""
     if not isinstance(column, bytes):
         return str(column)  # someone edited the database by hand
     try:
@@ -125,9 +126,9 @@ def _text_from_column(column: object) -> str:
 def _from_row(row: tuple[object, ...]) -> SessionRecord:
     _number, session_id, cwd, title, created_at, updated_at = row
     return SessionRecord(
-        session_id=SessionId(_text_from_column(session_id)),
-        cwd=_text_from_column(cwd),
-        title=None if title is None else _text_from_column(title),
+        session_id=SessionId(text_from_column(session_id)),
+        cwd=text_from_column(cwd),
+        title=None if title is None else text_from_column(title),
         created_at=str(created_at),
         updated_at=str(updated_at),
     )
@@ -146,7 +147,7 @@ def _key_from_cursor(cursor: str) -> tuple[str, int]:
         updated_at, number = msgspec.json.decode(text, type=tuple[str, int])
     except (binascii.Error, UnicodeEncodeError, msgspec.DecodeError):
         raise BadCursor from None
-    sound = _TIME.fullmatch(updated_at) and 0 < number <= _LARGEST_NUMBER
+    sound = _TIME.fullmatch(updated_at) and 0 < number <= LARGEST_NUMBER
     if not sound or _key_to_cursor(updated_at, number) != cursor:
         raise BadCursor
     return updated_at, number

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # they import sqlite3 and cattrs, which wait for the store to
 
     from term2_acp.store.database import Database
     from term2_acp.store.journal import Chunk, JournalReader
+    from term2_acp.store.places import Span
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +191,7 @@ class Store:
         """
         from term2_acp.store.journal import JournalReader  # it imports sqlite3 and cattrs
 
-        async def find_span() -> tuple[int, int]:
+        async def find_span() -> "Span":
             return await self._read(lambda database: database.span(database.number_of(session_id)))
 
         async def read(after: int, until: int) -> "Chunk":

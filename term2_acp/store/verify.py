@@ -15,23 +15,19 @@ from urllib.parse import quote
 from term2_acp.domain.events import RecordsLost
 from term2_acp.store import journal, schema
 from term2_acp.store.claims import holder_in
-from term2_acp.store.errors import BUSY, DAMAGED, READ_ONLY, StoreFailed, StoreTooNew
-from term2_acp.store.examine import _ATTEMPTS, DATABASE, _in_use, _state
+from term2_acp.store.errors import BUSY, DAMAGED, READ_ONLY, StoreFailed, StoreTooNew, is_damage
+from term2_acp.store.examine import ATTEMPTS, DATABASE, in_use, state_of
 from term2_acp.store.findings import Kind, Verified
 from term2_acp.store.pairing import UNASKED, UNSETTLED, Pairing
+from term2_acp.store.places import LARGEST_NUMBER, bounds, number_of, readable_span, seq_of
 from term2_acp.store.rows import RowCodec
-from term2_acp.store.sessions import _text_from_column
+from term2_acp.store.sessions import text_from_column
 
 # Messages of SQLite's check, which ends there. Each may be a page; the first ones say enough.
 _MESSAGES = 100
 
 # Sessions that are looked up at once.
 _PAGE = 500
-
-# A row's place, as `journal` has it; and the largest number of a session, as `sessions` has it.
-_SEQ_BITS = 32
-_SEQ_MASK = (1 << _SEQ_BITS) - 1
-_LARGEST_NUMBER = 2**31 - 1
 
 _LEFT_OPEN = (
     "The database was left in the midst of a write; `term2 sessions list` sees to that. Then verify again."
@@ -54,19 +50,19 @@ def verify(directory: str) -> Verified:
 
 
 def _verify(directory: str, path: str) -> Verified:
-    for _attempt in range(_ATTEMPTS):
-        before = _state(path)
+    for _attempt in range(ATTEMPTS):
+        before = state_of(path)
         if before is None:
             return Verified()
-        at_rest = not _in_use(path)
+        at_rest = not in_use(path)
         try:
             verified = _look(directory, path, at_rest=at_rest)
         except StoreFailed:
-            if before != _state(path):
+            if before != state_of(path):
                 continue  # it began or ended under our eyes, so it is looked at in the other way
             raise
         # At rest it is read as a file that nobody changes. Where somebody did, it may not fit together.
-        if verified.sound or not at_rest or before == _state(path):
+        if verified.sound or not at_rest or before == state_of(path):
             return verified
     raise StoreFailed.because(BUSY)
 
@@ -92,15 +88,15 @@ def connection_to_look(path: str, *, at_rest: bool) -> sqlite3.Connection:
 
     Raises ``StoreTooNew``, ``StoreFailed`` and ``sqlite3.Error``.
     """
-    known = len(schema._migration_files())
+    known = len(schema.migration_files())
     for _attempt in range(2):
         way = "mode=ro&immutable=1" if at_rest else "mode=ro&readonly_shm=1"
         uri = f"file:{quote(os.fsencode(path))}?{way}"
         connection = sqlite3.connect(uri, uri=True, timeout=schema.BUSY_SECONDS, isolation_level=None)
         try:
-            version = schema._version(connection)
+            version = schema.version_of(connection)
             if version == known:
-                connection.text_factory = schema._decode_leniently
+                connection.text_factory = schema.decode_leniently
                 return connection
             if version > known:
                 raise StoreTooNew
@@ -132,7 +128,7 @@ def _check_database(connection: sqlite3.Connection, verified: Verified) -> None:
 
 def _note_damage(error: sqlite3.DatabaseError, verified: Verified) -> None:
     """Add that the database is damaged, unless that was found already. Raises another error again."""
-    if StoreFailed.from_error(error).code != DAMAGED:
+    if not is_damage(error):
         raise error
     if Kind.DATABASE not in verified.counts:
         verified.add(Kind.DATABASE, None, None, "it cannot be read to its end")
@@ -150,11 +146,11 @@ class _Look:
     def at_sessions(self) -> None:
         """Every session, and every row that there is."""
         bad = "SELECT COUNT(*) FROM session WHERE number NOT BETWEEN 1 AND ?"
-        if self._connection.execute(bad, (_LARGEST_NUMBER,)).fetchone() != (0,):
+        if self._connection.execute(bad, (LARGEST_NUMBER,)).fetchone() != (0,):
             self._verified.add(
                 Kind.DATABASE, None, None, "there are sessions with numbers that none can have"
             )
-        after = -_LARGEST_NUMBER
+        after = -LARGEST_NUMBER
         for number, session_id, listed in self._sessions():
             self._at_strays(after, number)
             after = number
@@ -164,7 +160,7 @@ class _Look:
                     Kind.NOT_LISTED, session_id, None, "it has no time of last activity, so it is in no list"
                 )
             self._guarded(number, session_id)
-        self._at_strays(after, _LARGEST_NUMBER + 1)
+        self._at_strays(after, LARGEST_NUMBER + 1)
 
     def at_files(self) -> None:
         """The folders of outputs."""
@@ -188,10 +184,10 @@ class _Look:
             "SELECT number, id, activity.session IS NOT NULL FROM session "
             "LEFT JOIN activity ON activity.session = number "
             "WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
-            (after, _LARGEST_NUMBER, _PAGE),
+            (after, LARGEST_NUMBER, _PAGE),
         ).fetchall():
             for number, session_id, listed in rows:
-                yield number, _text_from_column(session_id), bool(listed)
+                yield number, text_from_column(session_id), bool(listed)
                 after = number
 
     def _at_strays(self, after: int, before: int) -> None:
@@ -199,36 +195,36 @@ class _Look:
 
         One statement sees both as they are at one time: a session may be made or deleted meanwhile.
         """
-        last = (after << _SEQ_BITS) | _SEQ_MASK
+        _start, last = bounds(after)
         while row := self._connection.execute(
             "SELECT place FROM journal WHERE place > ? AND place < ? "
             "AND NOT EXISTS (SELECT 1 FROM session WHERE number = place >> 32) ORDER BY place LIMIT 1",
-            (last, (before << _SEQ_BITS) - 1),
+            (last, bounds(before)[0] - 1),
         ).fetchone():
-            number = row[0] >> _SEQ_BITS
+            number = number_of(row[0])
             reason = f"there are records of a session {number}, which there is not"
-            self._verified.add(Kind.NO_SESSION, None, row[0] & _SEQ_MASK, reason)
-            last = (number << _SEQ_BITS) | _SEQ_MASK
+            self._verified.add(Kind.NO_SESSION, None, seq_of(row[0]), reason)
+            _start, last = bounds(number)
 
     def _guarded(self, number: int, session_id: str) -> None:
         try:
             self._at_journal(number, session_id)
         except sqlite3.DatabaseError as error:
-            if StoreFailed.from_error(error).code != DAMAGED:
+            if not is_damage(error):
                 raise
             self._verified.add(Kind.DATABASE, session_id, None, "its records cannot be read to their end")
 
     def _at_journal(self, number: int, session_id: str) -> None:
         held = self._held(number)
         pairing = Pairing()
-        start, until = journal.span(self._connection, number)
-        after = start
+        span = readable_span(self._connection, number)
+        after, until = span.after, span.until
         seq = 0
         while after < until:
             chunk = journal.read_chunk(self._connection, self._codec, after, until)
             if chunk.place is None:
                 if not self._held(number):  # else it is being deleted, from its end
-                    self._lost(session_id, journal.Damage(after - start + 1, "", missing=until - after))
+                    self._lost(session_id, journal.Damage(seq_of(after) + 1, "", missing=until - after))
                 break
             for row in chunk.lost:
                 self._lost(session_id, row)
@@ -240,6 +236,9 @@ class _Look:
                     self._out_of_order(session_id, seq, wrong)
             self._verified.records += chunk.place - after - sum(row.missing for row in chunk.lost)
             after = chunk.place
+        if (end := journal.hidden_end(span)) is not None:
+            self._lost(session_id, *end.lost)
+            pairing.see(*end.events)
         if pairing.unsettled and not held and not self._held(number):
             self._out_of_order(session_id, seq, UNSETTLED)
 

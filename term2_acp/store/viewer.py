@@ -14,7 +14,7 @@ import sqlite3
 
 from term2_acp.store.database import Database
 from term2_acp.store.errors import FULL, READ_ONLY, StoreFailed, StoreTooNew
-from term2_acp.store.examine import DATABASE, _in_use
+from term2_acp.store.examine import DATABASE, in_use
 from term2_acp.store.schema import open_database
 from term2_acp.store.store import Store
 from term2_acp.store.verify import connection_to_look
@@ -42,6 +42,6 @@ def connect(path: str) -> sqlite3.Connection:
         if failure.code not in (FULL, READ_ONLY):
             raise failure from error
         try:
-            return connection_to_look(path, at_rest=not _in_use(path))
+            return connection_to_look(path, at_rest=not in_use(path))
         except (sqlite3.Error, OSError):
             raise failure from error  # of the two, this one says what to do

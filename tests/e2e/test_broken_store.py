@@ -39,7 +39,10 @@ WORDS = "x" * (MIB // 4)
 
 FULL = "The disk that holds term2's state is full; free some space and try again."
 READ_ONLY = "term2's state directory cannot be written to; check its permissions."
-DAMAGED = "The session store is damaged; move sessions.db out of term2's state directory to start afresh."
+DAMAGED = (
+    "The session store is damaged; export what can be read, then move sessions.db out of term2's state "
+    "directory, with its -wal and -shm, to start afresh."
+)
 TOO_NEW = "The session store was written by a newer term2; update this one to use it."
 
 
@@ -375,6 +378,41 @@ async def test_a_page_that_is_damaged_hides_its_rows_and_no_others(source, at_re
     third = await later_life(source, home, "third", life.session_id, sound=False)
     assert third.replay == second.shown
     assert bytes(content[leaves[0] : leaves[0] + size]) in path.read_bytes()
+
+
+async def test_where_the_last_page_is_damaged_the_rest_is_shown_and_nothing_is_put_behind_it(source, at_rest):
+    home, life, path = at_rest
+    size = 4096
+    content = bytearray(path.read_bytes())
+    (last,) = [
+        start
+        for start in range(0, len(content), size)
+        if content[start] == 13 and life.rows[-1].body in content[start : start + size]
+    ]
+    content[last : last + size] = b"\xa5" * size
+    path.write_bytes(content)
+    async with living(source, home, home.root / "report") as daemon:
+        await daemon.initialize()
+        (listed,) = (await daemon.request("session/list"))["sessions"]
+        assert listed["sessionId"] == life.session_id
+        assert await daemon.request("session/resume", resume(home, life.session_id)) == {}
+        replay = fold(daemon.updates(life.session_id))
+        lost = next(one for one in replay["things"] if one["id"].startswith("lost_"))
+        assert lost["text"].startswith("The store is damaged here, so whatever may follow")
+        before = replay["things"][: replay["things"].index(lost)]
+        assert len(before) > 5
+        assert [one["id"] for one in before] == [one["id"] for one in life.shown["things"][: len(before)]]
+        prompt = things(replay, "user_message")[-1]["id"]
+        behind = [one["id"] for one in replay["things"][len(before) + 1 :]]
+        assert behind == [f"{prompt}_interrupted"]  # for all that can be known
+        everything_is_over(replay, None)
+        start = len(daemon.frames)
+        words = [{"type": "text", "text": "again"}]
+        refused = await daemon.refused("session/prompt", {"sessionId": life.session_id, "prompt": words})
+        assert (refused.code, refused.message) == (-32603, DAMAGED)
+        assert daemon.updates(life.session_id, start) == []
+        await leaves_well(daemon)
+    assert content[last : last + size] in path.read_bytes()
 
 
 async def test_a_page_that_is_needed_to_find_anything_is_one_sentence(source, at_rest):

@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 
-from term2_acp.domain.events import AgentMessageChunk, UserMessage
+from term2_acp.domain.events import AgentMessageChunk, RecordsLost, UserMessage
 from term2_acp.domain.ids import MessageId
 from term2_acp.store import InlineRunner, Store, StoreFailed, StoreTooNew, ThreadRunner
 from term2_acp.store.schema import open_database
@@ -392,7 +392,9 @@ async def test_a_file_that_is_no_database_is_left_alone_and_named(tmp_path, cont
     assert (tmp_path / "sessions.db").read_bytes() == content
 
 
-async def test_a_page_that_was_overwritten_is_a_failure_and_not_a_crash(opened, record, history, tmp_path):
+async def test_what_lies_in_pages_that_were_overwritten_is_lost_and_nothing_is_put_behind_it(
+    opened, record, said, history, code_of, tmp_path
+):
     async with opened(tmp_path) as store:
         await store.create(record("a"))
         await store.append("a", [UserMessage(MessageId(f"{n}" * 50), ()) for n in range(400)])
@@ -403,9 +405,8 @@ async def test_a_page_that_was_overwritten_is_a_failure_and_not_a_crash(opened, 
     async with opened(tmp_path) as store:
         found = await store.find("a")
         assert (found.session_id, found.cwd) == ("a", "/w")
-        with pytest.raises(StoreFailed) as caught:
-            await history(store, "a")
-        assert caught.value.code == "store_damaged"
+        assert await history(store, "a") == [RecordsLost(1, 0, 0, hidden_end=True)]
+        assert await code_of(store.append("a", [said("x")])) == "store_damaged"
 
 
 async def test_an_empty_file_is_a_new_store(opened, record, tmp_path):

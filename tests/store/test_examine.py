@@ -212,7 +212,7 @@ def test_somebody_elses_database(at_rest):
 
 
 def test_of_a_newer_term2(at_rest):
-    change(at_rest, f"PRAGMA user_version = {len(schema._migration_files()) + 1}")
+    change(at_rest, f"PRAGMA user_version = {len(schema.migration_files()) + 1}")
     with pytest.raises(StoreTooNew):
         look(at_rest)
 

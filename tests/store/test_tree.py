@@ -24,7 +24,8 @@ _ROWS = 14  # of each; four lie on a page
 
 def numbers(database: Database, number: int, said) -> list[int]:
     """The sequence numbers of the rows that are read of a session, each of which must be its own."""
-    after, until = database.span(number)
+    span = database.span(number)
+    after, until = span.after, span.until
     read: list[int] = []
     chunks = 0
     while after < until:

@@ -93,7 +93,12 @@ def _event(codec: RowCodec, dated: Dated) -> dict[str, Any]:
     """A record of the journal. What could not be read is said in its place."""
     event = dated.event
     if isinstance(event, RecordsLost):
-        lost = {"seq": event.seq, "damaged": event.damaged, "newer": event.newer}
+        lost = {
+            "seq": event.seq,
+            "damaged": event.damaged,
+            "newer": event.newer,
+            "hidden_end": event.hidden_end,
+        }
         return {"kind": "records_lost", "at": None, "body": lost}
     row = codec.to_row(event)
     return {
