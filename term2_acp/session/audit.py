@@ -157,7 +157,7 @@ class Audit:
     def end(self, *, goes_on: bool) -> list[AuditRecord]:
         """The journal ends here. ``goes_on``: the session is open, and so may be its last turn."""
         records: list[AuditRecord] = []
-        for event in () if goes_on else self._recovery.closing({}):
+        for event in () if goes_on else self._recovery.closing():
             self._take(Dated(event, None), records)
         return [*records, *self._close_turn(None)]
 

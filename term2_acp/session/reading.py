@@ -17,11 +17,12 @@ import trio
 
 from term2_acp.domain import events as ev
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.toolcall import FileDigests
+from term2_acp.domain.toolcall import Effect, FileDigests
 from term2_acp.redact import PLACEHOLDER
 from term2_acp.session.history import History
+from term2_acp.session.outcome import Files, effect_of
 from term2_acp.session.ports import Client
-from term2_acp.session.recovery import Found, Recovery
+from term2_acp.session.recovery import Recovery
 from term2_acp.session.replay import Replay
 from term2_acp.store import Store, StoreFailed
 
@@ -84,8 +85,8 @@ async def _ended(
     store: Store, session_id: SessionId, recovery: Recovery, own_paths: tuple[str, ...]
 ) -> tuple[Sequence[ev.Event], bool]:
     """What ends the session's last turn, and whether it is kept."""
-    changes = [change for _call, of_call in recovery.open_changes() for change in of_call]
-    found: dict[str, Found] = {}
+    changes = [of_call for _call, of_call in recovery.open_changes()]
+    found = Files()
     if changes:
         from term2_acp.workspace.aftermath import Aftermath  # few sessions are opened after that
 
@@ -102,16 +103,35 @@ async def _ended(
 
 
 async def _look(
-    aftermath: "Aftermath", changes: list[FileDigests], session_id: SessionId, found: dict[str, Found]
+    aftermath: "Aftermath", changes: Sequence[Sequence[FileDigests]], session_id: SessionId, found: Files
 ) -> None:
-    """Put what the files hold into ``found``, one after the other; then clear up beside them."""
+    """Put what the files of each call hold into ``found``, one after the other, and clear up beside them.
+
+    What was put aside is needed where it is not known what became of its call, and the file does not hold it.
+    """
     from term2_acp.workspace.refusals import FileRefused
 
     # A path with a key in it is not in the journal as it was.
-    known = [change for change in changes if PLACEHOLDER not in change.path]
+    known = [change for of_call in changes for change in of_call if PLACEHOLDER not in change.path]
     for change in known:
         try:
-            found[change.path] = await aftermath.digest(change.path)
+            found.hold[change.path] = await aftermath.digest(change.path)
         except FileRefused as error:
             logger.info("a file of a call that was cut off is not known: %s", error)
+    found.aside |= await aftermath.aside(known, session_id)
+    for change in known:
+        aside = found.aside.get(change.path)
+        lost_its_name = change.after is not None and found.hold.get(change.path, "") is None
+        if aside is not None and lost_its_name and await aftermath.put_back(aside, change.path):
+            found.hold[change.path] = change.before
+            del found.aside[change.path]
+    needed = {
+        change.path
+        for of_call in changes
+        if effect_of(of_call, found.hold) is Effect.OUTCOME_UNKNOWN
+        for change in of_call
+        if found.hold.get(change.path, "") != change.before
+    }
+    for path in found.aside.keys() - needed:
+        await aftermath.remove_aside(found.aside.pop(path))
     await aftermath.remove_staged(known, session_id)

@@ -10,7 +10,8 @@ end, no idle. ``Recovery`` sees every event in order and says what ends all of t
   not settled is unknown.
 - A dispatched call that was to change files and nothing else is settled by what they hold now: all as it was
   to leave them, it was made; all as they were before, it had no effect; anything else is unknown, and it is
-  said which file is how.
+  said which file is how, and where what it held before was put aside.
+- Of a program whose outcome is unknown it is said which calls it had made that may have changed something.
 - The first settlement of a call stands. Nothing is ever run again.
 - A turn has one idle. One that has none gets it, behind a sentence with an id of its own that is the same at
   every reading.
@@ -26,40 +27,32 @@ Only what is open is remembered, and the ids of the calls of one turn.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
-from term2_acp.agent.told import LOOK_FIRST, OUTCOME_UNKNOWN, UNKNOWN
+from term2_acp.agent.told import LOOK_FIRST, UNKNOWN
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import CompactionId, MessageId, TerminalId, ToolCallId
-from term2_acp.domain.toolcall import Effect, FileDigests, ToolCallUpdate, ToolStatus
+from term2_acp.domain.toolcall import Effect, FileDigests, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
-
-Found = str | None
-"""What a file was found to hold: its SHA-256 in hex, or None where there is no file. What could not be looked
-at was not found, and has no place in a mapping of these."""
+from term2_acp.session.outcome import (
+    MADE,
+    NAMED,
+    NOBODY_LOOKED,
+    NOT_MADE,
+    NOT_RUN,
+    RESULT_LOST,
+    UNREAD,
+    Files,
+    effect_of,
+    states,
+)
 
 INTERRUPTED = "term2 stopped during this turn; what came after this point is lost."
 UNREADABLE = "The end of this turn could not be read; term2 may have stopped during it."
 NOT_COMPACTED = "term2 stopped before this compaction ended, so the conversation was not compacted."
 
-# One that only reads is dispatched in the journal with its end, so it may have been at work.
-NOT_RUN = "This call was not run to its end: term2 stopped before that. It had no effect."
-MADE = (
-    "This change was made. term2 stopped before the end of this call was recorded; after the restart, each "
-    "of its files was found as the call was to leave it."
-)
-NOT_MADE = (
-    "This change was not made and had no effect. term2 stopped during this call; after the restart, each of "
-    "its files was found as it was before."
-)
-RESULT_LOST = "This call was made. The record of what it returned cannot be read."
-_UNREAD = (
-    "outcome_unknown: a part of the record of this turn cannot be read, so nobody knows how this call ended."
-)
-
-# Files of one call that its words name. A patch may have a hundred; who wants to know looks at all of them.
-_NAMED = 20
+_ONLY_READ = frozenset({ToolKind.READ, ToolKind.SEARCH, ToolKind.THINK})
 
 
 @define(eq=False)
@@ -67,11 +60,15 @@ class _Call:
     """A call that is not over. ``shown``: the client knows it; ``status`` is the final one that it knows."""
 
     tool_call_id: ToolCallId
+    parent: ToolCallId | None = None
+    title: str = ""
+    only_reads: bool = False
     shown: bool = False
     status: ToolStatus | None = None
     dispatched: bool = False
     changes: tuple[FileDigests, ...] = ()
     settled: ev.ToolCallSettled | None = None
+    of_program: list[str] = field(factory=list)  # the calls of its program that are settled, in words
 
     @property
     def over(self) -> bool:
@@ -115,11 +112,10 @@ class Recovery:
             if call.changes and call.settled is None
         ]
 
-    def closing(self, found: Mapping[str, Found]) -> list[ev.Event]:
+    def closing(self, found: Files = NOBODY_LOOKED) -> list[ev.Event]:
         """What ends all that is open, in order; nothing where nothing is.
 
-        ``found`` is what files hold now, by their paths; empty, nobody looked. This changes nothing: whoever
-        takes these events to the journal has them seen too.
+        This changes nothing: whoever takes these events to the journal has them seen too.
         """
         events = self._ends(found)
         if self._turn is not None:
@@ -128,7 +124,7 @@ class Recovery:
             events += [said, ev.Idle(StopReason.ERROR, Failure("interrupted", sentence))]
         return events
 
-    def _ends(self, found: Mapping[str, Found]) -> list[ev.Event]:
+    def _ends(self, found: Files) -> list[ev.Event]:
         events: list[ev.Event] = [
             ev.TerminalUpdate(one, exit_status=ev.ExitStatus()) for one in self._terminals
         ]
@@ -138,7 +134,7 @@ class Recovery:
         events += [ev.CompactionUpdate(one, failed, error=NOT_COMPACTED) for one in self._compactions]
         return events
 
-    def _end_of(self, call: _Call, found: Mapping[str, Found]) -> Iterator[ev.Event]:
+    def _end_of(self, call: _Call, found: Files) -> Iterator[ev.Event]:
         settled = call.settled
         if settled is None:
             effect, words = self._judged(call, found)
@@ -149,31 +145,34 @@ class Recovery:
         if call.shown and call.status is None:
             yield _last_update(settled)
 
-    def _judged(self, call: _Call, found: Mapping[str, Found]) -> tuple[Effect, str]:
+    def _judged(self, call: _Call, found: Files) -> tuple[Effect, str]:
         """What became of a call that never settled, and the words for it."""
         if call.status is ToolStatus.COMPLETED:
             return Effect.COMMITTED, RESULT_LOST
         if not call.dispatched:
-            return (Effect.OUTCOME_UNKNOWN, f"{_UNREAD} {LOOK_FIRST}") if self._lost else _DID_NOT_RUN
-        effect = effect_of(call.changes, found)
+            return (
+                (Effect.OUTCOME_UNKNOWN, f"{UNREAD} {LOOK_FIRST}") if self._lost else (Effect.FAILED, NOT_RUN)
+            )
+        effect = effect_of(call.changes, found.hold)
         if effect is not Effect.OUTCOME_UNKNOWN:
             return effect, MADE if effect is Effect.COMMITTED else NOT_MADE
-        if not found or not call.changes:
-            return effect, f"{_UNREAD} {LOOK_FIRST}" if self._lost else OUTCOME_UNKNOWN
-        return effect, " ".join(
-            [_UNREAD if self._lost else UNKNOWN, *_states(call.changes, found), LOOK_FIRST]
-        )
+        made = [*call.of_program]
+        for other in self._calls.values():
+            if other.parent == call.tool_call_id and other.settled is None:
+                made += _in_words(other, self._judged(other, found)[0])
+        known = [*states(call.changes, found), *_of_program(made)]
+        return effect, " ".join([UNREAD if self._lost else UNKNOWN, *known, LOOK_FIRST])
 
     # -- the fold ----------------------------------------------------------------------------------
 
     def _on_user_message(self, event: ev.UserMessage) -> Sequence[ev.Event]:
-        closing = self.closing({})
+        closing = self.closing()
         self._begin(event.message_id)
         return closing
 
     def _on_idle(self, event: ev.Idle) -> Sequence[ev.Event]:
         del event
-        ends = self._ends({})
+        ends = self._ends(NOBODY_LOOKED)
         self._begin(None)
         return ends
 
@@ -188,7 +187,9 @@ class Recovery:
         self._lost = True
 
     def _on_prepared(self, event: ev.ToolCallPrepared) -> None:
-        self._call(event.tool_call_id)
+        call = self._call(event.tool_call_id)
+        if call is not None:
+            call.parent, call.title = event.parent, event.name
 
     def _on_dispatched(self, event: ev.ToolCallDispatched) -> None:
         call = self._call(event.tool_call_id)
@@ -197,8 +198,11 @@ class Recovery:
 
     def _on_settled(self, event: ev.ToolCallSettled) -> None:
         call = self._call(event.tool_call_id)
-        if call is not None:
-            call.settled = call.settled or event
+        if call is not None and call.settled is None:
+            call.settled = event
+            program = None if call.parent is None else self._calls.get(call.parent)
+            if program is not None:
+                program.of_program += _in_words(call, event.effect)
             self._forget_if_over(call)
 
     def _on_update(self, event: ToolCallUpdate) -> None:
@@ -206,6 +210,8 @@ class Recovery:
             announced = self._call(event.tool_call_id)
             if announced is not None:
                 announced.shown = True
+                announced.title = event.title or announced.title
+                announced.only_reads = event.kind in _ONLY_READ
         call = self._calls.get(event.tool_call_id)
         if call is None or not call.shown:
             return  # its announcement is lost, and the client does not know it
@@ -237,35 +243,17 @@ class Recovery:
             self._over.add(call.tool_call_id)
 
 
-def effect_of(changes: Sequence[FileDigests], found: Mapping[str, Found]) -> Effect:
-    """What became of changes of files, by what these hold now.
-
-    A file that was to hold what it held tells nothing by itself: it must be so, and another must tell.
-    """
-    if any(change.before != change.after for change in changes):
-        if all(change.path in found and found[change.path] == change.after for change in changes):
-            return Effect.COMMITTED
-        if all(change.path in found and found[change.path] == change.before for change in changes):
-            return Effect.FAILED
-    return Effect.OUTCOME_UNKNOWN
+def _of_program(made: Sequence[str]) -> Iterator[str]:
+    """The calls that a program had made, in a sentence."""
+    if made:
+        more = f", and {len(made) - NAMED:,} more" if len(made) > NAMED else ""
+        yield f"Its program had made these calls: {', '.join(made[:NAMED])}{more}."
 
 
-def _states(changes: Sequence[FileDigests], found: Mapping[str, Found]) -> Iterator[str]:
-    """Of each file, a sentence that says how it was found."""
-    yield "Its files after the restart:"
-    for change in changes[:_NAMED]:
-        if change.path not in found:
-            yield f"{change.path} could not be looked at."
-        elif found[change.path] == change.after:
-            yield f"{change.path} is as the call was to leave it."
-        elif found[change.path] == change.before:
-            yield f"{change.path} is as it was before."
-        elif found[change.path] is None:
-            yield f"{change.path} does not exist."
-        else:
-            yield f"{change.path} holds neither what it did before nor what it was to hold."
-    if len(changes) > _NAMED:
-        yield f"There are {len(changes) - _NAMED:,} more."
+def _in_words(call: _Call, effect: Effect) -> Iterator[str]:
+    """A call of a program, where it may have had an effect."""
+    if effect is not Effect.FAILED and not call.only_reads:
+        yield f"{call.title} ({effect.value})"
 
 
 def _last_update(settled: ev.ToolCallSettled) -> ToolCallUpdate:
@@ -280,8 +268,6 @@ def _last_update(settled: ev.ToolCallSettled) -> ToolCallUpdate:
         raw_output={"error": settled.result, "effect": settled.effect.value},
     )
 
-
-_DID_NOT_RUN = Effect.FAILED, NOT_RUN
 
 _FOLDS: Mapping[type, Callable[[Recovery, Any], Sequence[ev.Event] | None]] = {
     ev.UserMessage: Recovery._on_user_message,

@@ -53,7 +53,7 @@ class Replay:
     def end(self, *, goes_on: bool = False) -> list[ev.Event]:
         """The journal ends here. ``goes_on``: a turn that has no end yet is not over, and is shown so."""
         shown: list[ev.Event] = []
-        for event in () if goes_on or self._recovery is None else self._recovery.closing({}):
+        for event in () if goes_on or self._recovery is None else self._recovery.closing():
             self._take(event, shown)
         shown += self._close_turn()
         return shown if self._usage is None else [*shown, self._usage]

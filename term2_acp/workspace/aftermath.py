@@ -4,14 +4,18 @@ A file is looked at as everything else here is opened: the way is walked by desc
 and only a regular file of a bounded size is read, in a thread. What it holds goes to nobody but as a digest,
 and counts as read by no model.
 
-A staged file that was left behind has a name that says whose it is (``replace``), and holds nothing but what
-its call was to write. It is removed where it can be nobody else's: a regular file of this user, named for the
-session, whose claim the caller holds. (What root had staged for somebody's file may be that person's.) A new
-file waits in the deepest folder that was there before its own were made, so it is looked for in each folder
-above. What a commit had put aside is not named so and stays: it is what was there before, and may be the only
-copy.
+What was left behind has a name that says whose it is and what (``replace``). It is removed where it can be
+nobody else's: a regular file of this user, named for the session, whose claim the caller holds. (What root
+had staged for somebody's file may be that person's.)
+
+- A *staged* file holds nothing but what its call was to write. A new one waits in the deepest folder that was
+  there before its own were made, so it is looked for in each folder above.
+- A file that a commit had *put aside* is what was there before, and may be the only copy. It lies in the
+  folder of the file that it was, and is known by what it holds. Only the caller can tell whether it is still
+  needed. Where a file has lost its name to that and got no other in its place, it is given it again.
 """
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -20,7 +24,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from attrs import define, field
 
@@ -29,7 +33,7 @@ from term2_acp.domain.toolcall import FileDigests
 from term2_acp.workspace import opening
 from term2_acp.workspace.content import MAX_FILE_BYTES
 from term2_acp.workspace.refusals import ChangedSinceRead, FileRefused, Missing, PathRefused, from_os_error
-from term2_acp.workspace.replace import staged_names_of
+from term2_acp.workspace.replace import move_new, names_aside_of, staged_names_of
 from term2_acp.workspace.threads import Threads
 
 logger = logging.getLogger(__name__)
@@ -70,6 +74,38 @@ class Aftermath:
         finally:
             abandoned.set()
 
+    async def aside(self, changes: Collection[FileDigests], owner: str) -> dict[str, str]:
+        """Where a session's commit had put what was to be replaced or removed.
+
+        Returns the paths of the hidden files that are there, by the canonical paths of the files that they
+        were. Cancelled, nobody waits for its thread.
+        """
+        names, found = names_aside_of(owner), dict[str, str]()
+        for folder in dict.fromkeys(os.path.dirname(change.path) for change in changes):
+            if _can_be(folder):
+                of_it = [change for change in changes if os.path.dirname(change.path) == folder]
+                found |= await self._threads.run(functools.partial(_aside_in, folder, names, of_it))
+        return found
+
+    async def put_back(self, aside: str, path: str) -> bool:
+        """Give a file that was put aside its name again, where nothing has that; whether it was given.
+
+        Cancelled, it was or was not.
+        """
+        return await self._threads.run(lambda: _put_back(aside, path))
+
+    async def remove_aside(self, path: str) -> None:
+        """Remove a file that ``aside`` found and that is not needed any more. What cannot be removed stays.
+
+        Cancelled, it is removed or not.
+        """
+        folder, name = os.path.split(path)
+        only, abandoned = re.compile(re.escape(name)), threading.Event()
+        try:
+            await self._threads.run(functools.partial(_clear, folder, only, abandoned))
+        finally:
+            abandoned.set()
+
     def _digest(self, path: str) -> str | None:
         head, name = os.path.split(path)
         if not _can_be(path):
@@ -79,15 +115,9 @@ class Aftermath:
             raise PathRefused(f"{path} is term2's own.")
         try:
             with opening.folder(head) as within:
-                descriptor = opening.open_regular(name, within, path)
+                return _digest_at(name, within, path)
         except Missing:
             return None
-        try:
-            return _digest_of(descriptor, path)
-        except OSError as error:
-            raise from_os_error(error, path) from None
-        finally:
-            os.close(descriptor)
 
 
 def _waits_in(change: FileDigests) -> Iterator[str]:
@@ -101,6 +131,40 @@ def _waits_in(change: FileDigests) -> Iterator[str]:
         yield folder
 
 
+def _aside_in(folder: str, names: re.Pattern[str], changes: Collection[FileDigests]) -> dict[str, str]:
+    """The files put aside in a folder, by which file held what they hold."""
+    found: dict[str, str] = {}
+    try:
+        with opening.folder(folder) as within:
+            for name in sorted(filter(names.fullmatch, _names_in(within))):
+                path = os.path.join(folder, name)
+                try:
+                    digest = _digest_at(name, within, path)
+                except FileRefused as error:
+                    logger.info("what was put aside is not known: %s", error)
+                    continue
+                whose = (one.path for one in changes if one.before == digest and one.path not in found)
+                if (of := next(whose, None)) is not None:
+                    found[of] = path
+    except (FileRefused, OSError) as error:
+        logger.info("what may have been put aside in %s is not known: %s", folder, error)
+    return found
+
+
+def _put_back(aside: str, path: str) -> bool:
+    folder, name = os.path.split(aside)
+    try:
+        with opening.folder(folder) as within:
+            move_new(name, within, os.path.basename(path), within)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=within)
+    except (FileRefused, OSError) as error:
+        logger.info("%s cannot be put back: %s", aside, error)
+        return False
+    logger.info("put %s back, which a commit that was killed had put aside", path)
+    return True
+
+
 def _clear(folder: str, staged: re.Pattern[str], abandoned: threading.Event) -> None:
     """Remove the files of these names."""
     try:
@@ -110,7 +174,7 @@ def _clear(folder: str, staged: re.Pattern[str], abandoned: threading.Event) -> 
                     if abandoned.is_set():
                         return
                     os.unlink(name, dir_fd=within)
-                    logger.info("removed %s, which was staged in %s and left behind", name, folder)
+                    logger.info("removed %s, which was left behind in %s", name, folder)
     except Missing:
         return  # the call did not come to make it
     except (FileRefused, OSError) as error:
@@ -123,6 +187,16 @@ def _can_be(path: str) -> bool:
         return os.path.isabs(path) and b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         return False
+
+
+def _digest_at(name: str, within: int, path: str) -> str:
+    descriptor = opening.open_regular(name, within, path)
+    try:
+        return _digest_of(descriptor, path)
+    except OSError as error:
+        raise from_os_error(error, path) from None
+    finally:
+        os.close(descriptor)
 
 
 def _digest_of(descriptor: int, path: str) -> str:

@@ -38,7 +38,7 @@ from term2_acp.workspace.refusals import (
     from_os_error,
 )
 
-# What a staged file, or one that is kept aside, is called, as a pattern: no search shows one, for another
+# What a staged file, or one that is put aside, is called, as a pattern: no search shows one, for another
 # session may be at work in the same folder, and a process that was killed leaves its own behind.
 STAGED_NAMES = ".term2-" + 16 * "?" + "*.tmp"
 
@@ -194,18 +194,23 @@ def stage(edit: Edit, *, owner: str = "", write: bool = True) -> StagedEdit:
     return staged
 
 
-def unused_name() -> str:
-    """A name for a file that is kept aside."""
-    return f".term2-{secrets.token_hex(8)}.tmp"
+def name_aside(owner: str) -> str:
+    """A name for a file that is put aside for the session."""
+    return f"{_marked(owner)}{secrets.token_hex(8)}.old.tmp"
 
 
 def staged_names_of(owner: str) -> re.Pattern[str]:
     """What the names of the files are that were staged for the session, for a full match."""
-    return re.compile(rf"{re.escape(_staged_for(owner))}[0-9a-f]{{16}}\.tmp")
+    return re.compile(rf"{re.escape(_marked(owner))}[0-9a-f]{{16}}\.tmp")
 
 
-def _staged_for(owner: str) -> str:
-    """How the names of files begin that are staged for a session. Its id itself is nobody else's business."""
+def names_aside_of(owner: str) -> re.Pattern[str]:
+    """As ``staged_names_of``, of the files that were put aside for it."""
+    return re.compile(rf"{re.escape(_marked(owner))}[0-9a-f]{{16}}\.old\.tmp")
+
+
+def _marked(owner: str) -> str:
+    """How the names of a session's files begin. Its id itself is nobody else's business."""
     mark = hashlib.sha256(owner.encode(errors="surrogatepass")).hexdigest() if owner else secrets.token_hex(8)
     return f".term2-{mark[:16]}"
 
@@ -243,7 +248,7 @@ def _write(staged: StagedEdit, new: FileContent) -> None:
     """Write the staged file: a new one as the umask has it, else as the old file is."""
     edit = staged.edit
     resembles = edit.target if edit.old is not None else edit.like
-    name = f"{_staged_for(staged.owner)}{secrets.token_hex(8)}.tmp"
+    name = f"{_marked(staged.owner)}{secrets.token_hex(8)}.tmp"
     descriptor = os.open(name, _NEW, 0o666 if resembles is None else 0o600, dir_fd=staged.folder)
     staged.staged = name
     try:

@@ -3,7 +3,8 @@
 Theory of operation. ``stage_all`` runs in a thread and stages each edit beside its place (``replace``).
 ``commit_nowait`` runs in the turn, with no checkpoint in it. First every edit is checked once more; then
 one step after the other is made, new files first and removals last, so that a process that is killed in
-between has lost nothing. Each step leaves a way back before the next begins:
+between has lost nothing (what it leaves behind is sorted out by ``aftermath``). Each step leaves a way back
+before the next begins:
 
 - a new file is taken away again, and so are the folders that were made for it;
 - a file that is replaced keeps its old self under a hidden name beside it, as a second link where the file
@@ -38,8 +39,8 @@ from term2_acp.workspace.replace import (
     appeared,
     changed,
     move_new,
+    name_aside,
     stage,
-    unused_name,
 )
 from term2_acp.workspace.resolve import canonical
 
@@ -225,7 +226,7 @@ class _Steps:
     def _put_aside(self, staged: StagedEdit, *, keeps_name: bool) -> None:
         """Give the old file a hidden name, as a second one where that is possible and asked for."""
         folder, place = staged.folder, staged.below[0]
-        aside = unused_name()
+        aside = name_aside(staged.owner)
         linked = False
         if keeps_name:
             # No hard links here, or none to somebody else's file: then the file is without its name for a

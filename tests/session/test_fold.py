@@ -313,7 +313,7 @@ def closing(events: Iterable[ev.Event]) -> Events:
     recovery = Recovery()
     for event in events:
         recovery.see(event)
-    return recovery.closing({})
+    return recovery.closing()
 
 
 def screen(events: Iterable[ev.Event]) -> dict:
@@ -424,8 +424,8 @@ def test_whatever_stands_in_a_journal_is_read_to_its_end(events, step):
     shown = replayed(events, step)
     assert_whole(shown)
     assert replayed(events) == shown, "in any pieces"
-    assert closing([*events, *recovery.closing({})]) == []
-    read_into(history, recovery.closing({}))
+    assert closing([*events, *recovery.closing()]) == []
+    read_into(history, recovery.closing())
     assert_sane(history)
     assert read_into(empty(), events).transcript.messages() == (
         read_into(empty(), events_without_runs(events)).transcript.messages()

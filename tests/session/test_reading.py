@@ -17,7 +17,8 @@ from term2_acp.domain.turn import StopReason
 from term2_acp.providers.base import ToolAnswered
 from term2_acp.redact import PLACEHOLDER
 from term2_acp.session import reading
-from term2_acp.session.recovery import INTERRUPTED, MADE, NOT_MADE, NOT_RUN
+from term2_acp.session.outcome import MADE, NOT_MADE, NOT_RUN
+from term2_acp.session.recovery import INTERRUPTED
 from term2_acp.store import InlineRunner, SessionRecord, Store
 from term2_acp.store.schema import open_database
 from term2_acp.workspace import Edit, FileContent, Workspace

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from term2_acp.agent.told import OUTCOME_UNKNOWN
+from term2_acp.agent.told import LOOK_FIRST, OUTCOME_UNKNOWN
 from term2_acp.agent.transcript import Transcript
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Terminal, Text
@@ -15,16 +15,8 @@ from term2_acp.domain.options import OptionId
 from term2_acp.domain.toolcall import DecidedBy, Effect, FileDigests, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.providers.base import AssistantSaid, ToolAnswered
-from term2_acp.session.recovery import (
-    INTERRUPTED,
-    MADE,
-    NOT_COMPACTED,
-    NOT_MADE,
-    NOT_RUN,
-    RESULT_LOST,
-    UNREADABLE,
-    Recovery,
-)
+from term2_acp.session.outcome import MADE, NOT_MADE, NOT_RUN, RESULT_LOST, Files
+from term2_acp.session.recovery import INTERRUPTED, NOT_COMPACTED, UNREADABLE, Recovery
 from term2_acp.session.replay import Replay
 
 READ, EDIT, SHELL, CODE, NESTED, LATE = (
@@ -127,8 +119,8 @@ def recovery(events):
     return found
 
 
-def closing(events, found=None):
-    return recovery(events).closing(found or {})
+def closing(events, found=None, aside=None):
+    return recovery(events).closing(Files(found or {}, aside or {}))
 
 
 def replay(events):
@@ -141,7 +133,7 @@ def as_read(events):
     found, read = Recovery(), []
     for event in events:
         read += [*found.see(event), event]
-    return [*read, *found.closing({})]
+    return [*read, *found.closing()]
 
 
 def told(events):
@@ -228,6 +220,15 @@ UNRUN = Effect.FAILED, NOT_RUN
 RAN = Effect.COMMITTED, "done"
 
 
+def unknown_after(made):
+    """The end of a program that had made a call."""
+    words = OUTCOME_UNKNOWN.replace(LOOK_FIRST, f"Its program had made these calls: {made}. {LOOK_FIRST}")
+    return Effect.OUTCOME_UNKNOWN, words
+
+
+NESTED_LOST, NESTED_RAN = unknown_after("tool (outcome_unknown)"), unknown_after("tool (committed)")
+
+
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
@@ -236,8 +237,8 @@ RAN = Effect.COMMITTED, "done"
         (dispatched(EDIT, X), {READ: RAN, EDIT: UNKNOWN}),
         (ev.TerminalOutput(TERM, b"so far"), {READ: RAN, EDIT: RAN, SHELL: UNKNOWN, CODE: UNRUN}),
         (allowed(NESTED), {READ: RAN, EDIT: RAN, SHELL: RAN, CODE: UNKNOWN, NESTED: UNRUN}),
-        (dispatched(NESTED, NEW), {READ: RAN, EDIT: RAN, SHELL: RAN, CODE: UNKNOWN, NESTED: UNKNOWN}),
-        (done(NESTED)[1], {READ: RAN, EDIT: RAN, SHELL: RAN, CODE: UNKNOWN, NESTED: RAN}),
+        (dispatched(NESTED, NEW), {READ: RAN, EDIT: RAN, SHELL: RAN, CODE: NESTED_LOST, NESTED: UNKNOWN}),
+        (done(NESTED)[1], {READ: RAN, EDIT: RAN, SHELL: RAN, CODE: NESTED_RAN, NESTED: RAN}),
     ],
 )
 def test_what_was_dispatched_is_unknown_and_what_was_not_had_no_effect(last, expected):
@@ -271,10 +272,10 @@ AFTER = {X.path: X.after, NEW.path: NEW.after, GONE.path: GONE.after}
 BEFORE = {X.path: X.before, NEW.path: NEW.before, GONE.path: GONE.before}
 
 
-def judged(changes, found, lost=()):
+def judged(changes, found, lost=(), aside=None):
     events = [*EDITING[:-1], dispatched(EDIT, *changes), *lost]
     assert list(recovery(events).open_changes()) == ([(EDIT, tuple(changes))] if changes else [])
-    whole = [*events, *closing(events, found)]
+    whole = [*events, *closing(events, found, aside)]
     assert closing(whole) == []
     return results(whole)[EDIT]
 
@@ -311,6 +312,54 @@ def test_files_that_tell_different_things_are_each_said_to_be_as_they_are():
     assert said.endswith(
         "There are 80 more. It may or may not have had its effect; look before you repeat it."
     )
+
+
+def test_where_what_a_file_held_was_put_aside_is_said_where_that_is_needed():
+    aside = {X.path: "/w/.x", NEW.path: "/w/.new"}
+    _effect, said = judged((X, NEW), {X.path: X.after, NEW.path: None}, aside={X.path: "/w/.x"})
+    assert "/w/x is as the call was to leave it. What it held before is in /w/.x. /w/new is as" in said
+    assert judged((X, NEW), {X.path: X.after, NEW.path: NEW.after}, aside=aside) == (Effect.COMMITTED, MADE)
+    assert judged((X, NEW), {X.path: X.before, NEW.path: None}, aside=aside) == (Effect.FAILED, NOT_MADE)
+
+
+def nested(call, title, kind):
+    """A program asks for a call."""
+    shown = ToolCallUpdate(call, title, "tool", kind, ToolStatus.PENDING, raw_input={}, parent=CODE)
+    return [ev.ToolCallPrepared(call, "tool", "{}", "theirs", "0" * 64, CODE), shown]
+
+
+def test_of_a_program_whose_outcome_is_unknown_its_calls_are_told():
+    program = [FIRST, *asked(CODE, "run_code"), REPLY, dispatched(CODE)]
+    look = "It may or may not have had its effect; look before you repeat it."
+    assert results([*program, *closing(program)])[CODE][1].endswith(f"was recorded. {look}")
+    refused = ev.ToolCallSettled(LATE, Effect.FAILED, "no", failed=True)
+    events = [
+        *program,
+        *[*nested(READ, "Read a", ToolKind.READ), dispatched(READ), *done(READ)],
+        *[*nested(EDIT, "Edit a", ToolKind.EDIT), dispatched(EDIT, X), *done(EDIT)],
+        *[*nested(LATE, "Edit b", ToolKind.EDIT), refused],
+        *[*nested(NESTED, "Edit c", ToolKind.EDIT), dispatched(NESTED, GONE)],
+    ]
+    told_of = "Its program had made these calls: Edit a (committed)"
+    for found, also in (
+        ({}, ", Edit c (outcome_unknown)"),
+        ({GONE.path: None}, ", Edit c (committed)"),
+        (
+            {GONE.path: GONE.before},
+            "",
+        ),
+    ):
+        effect, words = results([*events, *closing(events, found)])[CODE]
+        assert effect is Effect.OUTCOME_UNKNOWN
+        assert words.endswith(f"was recorded. {told_of}{also}. {look}")
+    many = [*program]
+    for number in range(25):
+        call = ToolCallId(f"call_{number}")
+        many += [*nested(call, f"Edit {number}", ToolKind.EDIT), dispatched(call), *done(call)]
+    words = results([*many, *closing(many)])[CODE][1]
+    assert words.endswith(f"Edit 19 (committed), and 5 more. {look}")
+    # Another turn knows nothing of it.
+    assert closing([*events, ended(), *done(NESTED)]) == []
 
 
 def test_a_file_that_was_to_stay_as_it_is_tells_nothing_by_itself():
@@ -373,7 +422,7 @@ def test_a_turn_in_the_midst_is_closed_at_every_reading():
     assert before[len(first)] == closing(first)
     settled, update = before[-1]
     assert (settled.effect, settled.result, update.status) == (*UNRUN, ToolStatus.FAILED)
-    assert fold.closing({}) == [], "the second has its idle"
+    assert fold.closing() == [], "the second has its idle"
     assert replay([*first, *second]) == replay([*first, *closing(first), *second])
     messages = told(as_read([*first, *second]))
     assert [one.result for one in messages if isinstance(one, ToolAnswered)] == [OUTCOME_UNKNOWN, NOT_RUN]

@@ -12,7 +12,8 @@ from term2_acp.domain.options import OptionId
 from term2_acp.domain.toolcall import Effect, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import StopReason
 from term2_acp.domain.usage import TurnUsage, Usage
-from term2_acp.session.recovery import INTERRUPTED, NOT_COMPACTED, NOT_RUN, UNREADABLE
+from term2_acp.session.outcome import NOT_RUN
+from term2_acp.session.recovery import INTERRUPTED, NOT_COMPACTED, UNREADABLE
 from term2_acp.session.replay import Replay
 from term2_acp.session.unfinished import GAP
 

@@ -20,6 +20,7 @@ from term2_acp.workspace import (
     aftermath,
 )
 from term2_acp.workspace.aftermath import Aftermath
+from term2_acp.workspace.replace import name_aside
 
 MINE, OTHERS = "sess_mine", "sess_others"
 
@@ -139,6 +140,50 @@ async def test_what_root_had_staged_goes_when_it_was_given_to_somebody_already(r
     os.chown(root / mine, 12345, 12345)
     await look.remove_staged([new(root / "a")], MINE)
     assert mine not in os.listdir(root)
+
+
+def put_aside(root, owner, text):
+    path = root / name_aside(owner)
+    path.write_text(text)
+    return path
+
+
+def replaced(path, text):
+    return FileDigests(str(path), hashlib.sha256(text.encode()).hexdigest(), "f" * 64)
+
+
+async def test_what_was_put_aside_is_known_by_what_it_holds(root, look):
+    mine, unknown, others = (
+        put_aside(root, owner, text) for owner, text in ((MINE, "a"), (MINE, "x"), (OTHERS, "b"))
+    )
+    twins = [put_aside(root, MINE, "twin"), put_aside(root, MINE, "twin")]
+    os.mkfifo(root / name_aside(MINE))
+    (root / name_aside(MINE)).symlink_to(mine)
+    changes = [replaced(root / "a", "a"), replaced(root / "b", "b"), new(root / "new")]
+    changes += [replaced(root / name, "twin") for name in ("c", "d")]
+    changes += [replaced(path, "a") for path in ("/no/such/folder/a", "/a\0b/c", "a")]
+    found = await look.aside(changes, MINE)
+    assert found.pop(str(root / "a")) == str(mine)
+    assert found.keys() == {str(root / "c"), str(root / "d")}
+    assert sorted(found.values()) == sorted(map(str, twins))
+    await look.remove_aside(str(mine))
+    await look.remove_aside(str(mine))
+    assert not mine.exists()
+    assert (unknown.read_text(), others.read_text()) == ("x", "b")
+
+
+async def test_what_was_put_aside_gets_its_name_again_where_nothing_has_that(root, look):
+    aside = put_aside(root, MINE, "a")
+    assert await look.put_back(str(aside), str(root / "a"))
+    assert (root / "a").read_text() == "a"
+    assert not aside.exists()
+    aside = put_aside(root, MINE, "older")
+    (root / "link").symlink_to("nowhere")
+    for taken in ("a", "link"):
+        assert not await look.put_back(str(aside), str(root / taken))
+    assert (root / "a").read_text() == "a"
+    assert aside.read_text() == "older"
+    assert not await look.put_back(str(root / "gone"), str(root / "b"))
 
 
 async def test_a_thread_that_nobody_waits_for_any_more_removes_nothing(root, look, monkeypatch):

@@ -111,7 +111,8 @@ class Projection:
         The words are those of a replay, which finds the same things open in the journal.
         """
         from term2_acp.agent.told import OUTCOME_UNKNOWN  # with the first session, and so is the next
-        from term2_acp.session.recovery import NOT_COMPACTED, NOT_RUN
+        from term2_acp.session.outcome import NOT_RUN
+        from term2_acp.session.recovery import NOT_COMPACTED
 
         self._calls.break_off(NOT_RUN, OUTCOME_UNKNOWN)
         self._tell_calls(frames)
