@@ -1,6 +1,5 @@
 """``term2 sessions audit``: who let which call run, under what, and what came of it (``session.audit``)."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import attrs
 from term2_acp.cli.pieces import Look, Piece, shown
 from term2_acp.cli.sessions.kept import Found, find, local, moment, opened, read
 from term2_acp.cli.sessions.listing import as_json, heading
+from term2_acp.cli.sessions.written import JsonObject
 from term2_acp.cli.terminal import visible
 from term2_acp.session.audit import Audit, AuditRecord, CallRecord, DecisionRecord, Origin
 
@@ -55,18 +55,15 @@ class _Json:
     """One object: the session, and ``audit``, a record a line."""
 
     def __init__(self, desk: "Desk", session: dict[str, Any]) -> None:
-        self._output = desk.output
-        self._separator = ""
-        told = json.dumps(session, indent=2).replace("\n", "\n  ")
-        self._output.write(f'{{\n  "session": {told},\n  "audit": [')
+        self._written = JsonObject(desk.output)
+        self._written.member("session", session)
+        self._written.begin_list("audit")
 
     def put(self, records: Sequence[AuditRecord]) -> None:
-        for record in records:
-            self._output.write(f"{self._separator}\n    {json.dumps(record_as_json(record))}")
-            self._separator = ","
+        self._written.add(map(record_as_json, records))
 
     def end(self) -> None:
-        self._output.write("\n  ]\n}\n")
+        self._written.end()
 
 
 class _Text:

@@ -19,6 +19,7 @@ from term2_acp.cli.sessions.auditing import record_as_json
 from term2_acp.cli.sessions.files import new_file
 from term2_acp.cli.sessions.kept import Found, find, moment, opened, read
 from term2_acp.cli.sessions.listing import as_json
+from term2_acp.cli.sessions.written import JsonObject
 from term2_acp.cli.terminal import CannotWrite
 from term2_acp.domain.events import RecordsLost
 from term2_acp.session.audit import Audit, AuditRecord
@@ -69,24 +70,24 @@ async def _as_json(desk: "Desk", store: Store, found: Found) -> None:
     codec = RowCodec()
     audit = Audit(found.record.session_id, desk.redactor.redact_log)
     audited: list[str] = []  # as texts, which are the smallest they can be
-    separator = ""
 
     def take(events: Sequence[Dated]) -> None:
-        nonlocal separator
-        lines = [f"\n    {json.dumps(_event(codec, dated))}" for dated in events]
-        desk.output.write(separator + ",".join(lines))
-        separator = ","
+        written.add(_event(codec, dated) for dated in events)
         audited.extend(map(_audit_line, audit.feed(events)))
 
-    session = json.dumps(as_json(found), indent=2).replace("\n", "\n  ")
-    desk.output.write(f'{{\n  "format": {FORMAT},\n  "session": {session},\n  "events": [')
+    written = JsonObject(desk.output)
+    written.member("format", FORMAT)
+    written.member("session", as_json(found))
+    written.begin_list("events")
     await read(store, found, take)
     audited += map(_audit_line, audit.end(goes_on=found.is_open))
-    desk.output.write(f'\n  ],\n  "audit": [{",".join(audited)}\n  ]\n}}\n')
+    written.begin_list("audit")
+    written.add_lines(audited)
+    written.end()
 
 
 def _audit_line(record: AuditRecord) -> str:
-    return f"\n    {json.dumps(record_as_json(record))}"
+    return json.dumps(record_as_json(record))
 
 
 def _event(codec: RowCodec, dated: Dated) -> dict[str, Any]:

@@ -8,12 +8,13 @@ What stands at the beginning of a line is ours: what was said or given is indent
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from term2_acp.cli.pieces import Look, Piece, shown
 from term2_acp.cli.sessions import words
 from term2_acp.cli.sessions.kept import Found, find, local, moment, opened, read
 from term2_acp.cli.sessions.listing import as_json, heading, open_word
+from term2_acp.cli.sessions.written import JsonObject
 from term2_acp.cli.terminal import visible
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Diff, Text
@@ -71,25 +72,25 @@ class _JsonWriter:
     def __init__(self, desk: "Desk", found: Found) -> None:
         from term2_acp.store.rows import RowCodec
 
-        self._output = desk.output
         self._codec = RowCodec()
-        self._separator = ""
-        session = json.dumps(as_json(found), indent=2).replace("\n", "\n  ")
-        self._output.write(f'{{\n  "session": {session},\n  "shown": [')
+        self._written = JsonObject(desk.output)
+        self._written.member("session", as_json(found))
+        self._written.begin_list("shown")
 
     def put(self, events: Sequence[Dated]) -> None:
-        for dated in events:
-            row = self._codec.to_row(dated.event)
-            body = json.loads(row.body.decode("utf-8", "surrogatepass"))
-            entry = {"kind": row.kind, "at": moment(dated.at), "body": body}
-            if isinstance(dated.event, ev.TerminalUpdate):
-                # The output of a command is bytes, of which JSON has none: as it is kept, and for reading.
-                entry["output"] = (dated.event.output or b"").decode("utf-8", "replace")
-            self._output.write(f"{self._separator}\n    {json.dumps(entry)}")
-            self._separator = ","
+        self._written.add(map(self._entry, events))
+
+    def _entry(self, dated: Dated) -> dict[str, Any]:
+        row = self._codec.to_row(dated.event)
+        body = json.loads(row.body.decode("utf-8", "surrogatepass"))
+        entry = {"kind": row.kind, "at": moment(dated.at), "body": body}
+        if isinstance(dated.event, ev.TerminalUpdate):
+            # The output of a command is bytes, of which JSON has none: as it is kept, and for reading.
+            entry["output"] = (dated.event.output or b"").decode("utf-8", "replace")
+        return entry
 
     def end(self) -> None:
-        self._output.write("\n  ]\n}\n")
+        self._written.end()
 
 
 def pieces_of(dated: Dated) -> Iterator[Piece]:
