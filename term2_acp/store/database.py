@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from term2_acp.domain.events import Event
 from term2_acp.store import journal, schema, sessions
 from term2_acp.store.errors import StoreFailed, UnknownSession, is_damage
+from term2_acp.store.faults import FAULTS
 from term2_acp.store.places import Span, readable_span, span
 from term2_acp.store.records import Page, SessionRecord
 
@@ -34,7 +35,7 @@ def _codec() -> "RowCodec":
 
 
 class Database:
-    """One connection and the codec of its rows. Methods raise ``sqlite3.Error`` and ``StoreFailed``.
+    """One connection and the codec of its rows. Methods raise ``faults.FAULTS`` and ``StoreFailed``.
 
     Those that write are called by the work of a ``commit``. All but ``to_rows`` belong to the thread
     that made the object.
@@ -48,7 +49,7 @@ class Database:
         """Open the database at the path, by ``connect`` if it is given. Raises ``StoreFailed``."""
         try:
             return cls((connect or schema.open_database)(path))
-        except sqlite3.Error as error:
+        except FAULTS as error:
             logger.exception("the session store cannot be opened")
             raise StoreFailed.from_error(error) from error
 
@@ -56,7 +57,7 @@ class Database:
         """Call ``fn`` with this database; what SQLite raises comes out as ``StoreFailed``."""
         try:
             return fn(self)
-        except sqlite3.Error as error:
+        except FAULTS as error:
             logger.exception("the store could not read")
             raise StoreFailed.from_error(error) from error
 
@@ -128,7 +129,7 @@ class Database:
         """How many rows a session has; None where damage hides the last of them."""
         try:
             whole = span(self._connection, number)
-        except sqlite3.DatabaseError as error:
+        except FAULTS as error:
             if not is_damage(error):
                 raise
             return None

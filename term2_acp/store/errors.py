@@ -91,6 +91,8 @@ class StoreFailed(StoreError):
         if number is not None:
             primary = _SQLITE_CODES.get(number & _PRIMARY_CODE, FAILED)
             failure = cls.because(_EXTENDED_CODES.get(number, primary))
+        elif isinstance(error, UnicodeDecodeError):  # see ``faults``
+            failure = cls.because(DAMAGED)
         elif isinstance(error, OSError):
             failure = cls.because(_ERRNOS.get(error.errno or 0, FAILED))
         else:

@@ -25,6 +25,7 @@ from attrs import frozen
 
 from term2_acp.store import schema
 from term2_acp.store.errors import BUSY, DAMAGED, READ_ONLY, StoreFailed, StoreTooNew
+from term2_acp.store.faults import FAULTS
 
 LOOK_SECONDS = 2.0
 
@@ -82,7 +83,7 @@ def examine(directory: str) -> Examined:
             return Examined(found=False)
         try:
             return _look(path, give_up, in_use=in_use(path))
-        except (sqlite3.Error, StoreFailed) as error:
+        except (*FAULTS, StoreFailed) as error:
             if before == state_of(path) or attempt == ATTEMPTS - 1:
                 return _verdict(error)
     raise AssertionError  # the last attempt returns or raises
@@ -132,7 +133,7 @@ def _look(path: str, give_up: float, *, in_use: bool) -> Examined:
     return Examined(found=True, sound=True, sessions=sessions)
 
 
-def _verdict(error: sqlite3.Error | StoreFailed) -> Examined:
+def _verdict(error: Exception) -> Examined:
     """What an error means. Raises ``StoreFailed`` where it means that the database cannot be used."""
     code = getattr(error, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_INTERRUPT:

@@ -21,6 +21,7 @@ from attrs import frozen
 
 from term2_acp.domain.events import Event, RecordsLost
 from term2_acp.store.errors import is_damage
+from term2_acp.store.faults import FAULTS
 from term2_acp.store.places import OF_SESSION, Span, bounds, seq_of
 
 if TYPE_CHECKING:  # with the first row (``database``)
@@ -131,7 +132,7 @@ def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, un
             (after, until, CHUNK_ROWS),
         )
         taken.take(cursor)
-    except sqlite3.DatabaseError as error:
+    except FAULTS as error:
         if not is_damage(error):
             raise
         if taken.place == after:  # else the damage comes first the next time
@@ -155,7 +156,7 @@ def _take_apart(connection: sqlite3.Connection, taken: "_Taken", after: int, unt
     for place in range(after + 1, until + 1):
         try:
             found = connection.execute(f"{_SELECT} WHERE place = ?", (place,)).fetchall()
-        except sqlite3.DatabaseError as error:
+        except FAULTS as error:
             if not is_damage(error):
                 raise
             taken.lose(place, "its page of the database is damaged")

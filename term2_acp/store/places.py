@@ -15,6 +15,7 @@ import sqlite3
 from attrs import frozen
 
 from term2_acp.store.errors import is_damage
+from term2_acp.store.faults import FAULTS
 
 SEQ_BITS = 32
 
@@ -62,7 +63,7 @@ def number_of(place: int) -> int:
 
 
 def span(connection: sqlite3.Connection, number: int) -> Span:
-    """Where a session's rows are. Raises ``sqlite3.DatabaseError`` where damage hides the last of them."""
+    """Where a session's rows are. Raises ``FAULTS`` where damage hides the last of them."""
     start, limit = bounds(number)
     (last,) = connection.execute(f"SELECT MAX(place) {OF_SESSION}", (start, limit)).fetchone()
     return Span(start, start if last is None else int(last))
@@ -75,7 +76,7 @@ def readable_span(connection: sqlite3.Connection, number: int) -> Span:
     """
     try:
         return span(connection, number)
-    except sqlite3.DatabaseError as error:
+    except FAULTS as error:
         if not is_damage(error):
             raise
     start, limit = bounds(number)
@@ -96,7 +97,7 @@ def _last_before_damage(connection: sqlite3.Connection, place: int, limit: int) 
         try:
             for (found,) in cursor.execute(_BEHIND, (place, limit, _STEPS)):
                 place = max(place, found)
-        except sqlite3.DatabaseError as error:
+        except FAULTS as error:
             if not is_damage(error):
                 raise
             return place
@@ -131,7 +132,7 @@ def _can_look(connection: sqlite3.Connection, place: int, limit: int) -> bool:
     """Whether no damage lies on the way to the first row at ``place`` or behind it."""
     try:
         _next(connection, place, limit)
-    except sqlite3.DatabaseError as error:
+    except FAULTS as error:
         if not is_damage(error):
             raise
         return False

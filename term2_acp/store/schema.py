@@ -48,7 +48,7 @@ _MIGRATIONS = os.path.join(os.path.dirname(__file__), "migrations")
 def open_database(path: str) -> sqlite3.Connection:
     """Open the database in the calling thread, made 0600 if it is missing, with tables up to date.
 
-    Raises ``StoreTooNew`` and ``sqlite3.Error``; the connection is closed then.
+    Raises ``StoreTooNew`` and ``FAULTS``; the connection is closed then.
     """
     make_file(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)

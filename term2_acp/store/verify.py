@@ -17,6 +17,7 @@ from term2_acp.store import journal, schema
 from term2_acp.store.claims import holder_in
 from term2_acp.store.errors import BUSY, DAMAGED, READ_ONLY, StoreFailed, StoreTooNew, is_damage
 from term2_acp.store.examine import ATTEMPTS, DATABASE, in_use, state_of
+from term2_acp.store.faults import FAULTS
 from term2_acp.store.findings import Kind, Verified
 from term2_acp.store.pairing import UNASKED, UNSETTLED, Pairing
 from term2_acp.store.places import LARGEST_NUMBER, bounds, number_of, readable_span, seq_of
@@ -76,9 +77,9 @@ def _look(directory: str, path: str, *, at_rest: bool) -> Verified:
             try:
                 look.at_sessions()
                 look.at_files()
-            except sqlite3.DatabaseError as error:
+            except FAULTS as error:
                 _note_damage(error, verified)
-    except sqlite3.Error as error:
+    except FAULTS as error:
         raise _failure(error) from error
     return verified
 
@@ -86,7 +87,7 @@ def _look(directory: str, path: str, *, at_rest: bool) -> Verified:
 def connection_to_look(path: str, *, at_rest: bool) -> sqlite3.Connection:
     """A connection that only reads: of a database that nobody changes, or as one reader more (``examine``).
 
-    Raises ``StoreTooNew``, ``StoreFailed`` and ``sqlite3.Error``.
+    Raises ``StoreTooNew``, ``StoreFailed`` and ``FAULTS``.
     """
     known = len(schema.migration_files())
     for _attempt in range(2):
@@ -108,7 +109,7 @@ def connection_to_look(path: str, *, at_rest: bool) -> sqlite3.Connection:
     raise StoreFailed.because(BUSY)
 
 
-def _failure(error: sqlite3.Error) -> StoreFailed:
+def _failure(error: Exception) -> StoreFailed:
     failure = StoreFailed.from_error(error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if failure.code == READ_ONLY and code != sqlite3.SQLITE_PERM:
@@ -122,11 +123,11 @@ def _check_database(connection: sqlite3.Connection, verified: Verified) -> None:
         for (said,) in connection.execute(f"PRAGMA integrity_check({_MESSAGES})"):
             if said != "ok":
                 verified.add(Kind.DATABASE, None, None, said)
-    except sqlite3.DatabaseError as error:
+    except FAULTS as error:
         _note_damage(error, verified)
 
 
-def _note_damage(error: sqlite3.DatabaseError, verified: Verified) -> None:
+def _note_damage(error: Exception, verified: Verified) -> None:
     """Add that the database is damaged, unless that was found already. Raises another error again."""
     if not is_damage(error):
         raise error
@@ -209,7 +210,7 @@ class _Look:
     def _guarded(self, number: int, session_id: str) -> None:
         try:
             self._at_journal(number, session_id)
-        except sqlite3.DatabaseError as error:
+        except FAULTS as error:
             if not is_damage(error):
                 raise
             self._verified.add(Kind.DATABASE, session_id, None, "its records cannot be read to their end")

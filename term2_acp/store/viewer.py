@@ -15,6 +15,7 @@ import sqlite3
 from term2_acp.store.database import Database
 from term2_acp.store.errors import FULL, READ_ONLY, StoreFailed, StoreTooNew
 from term2_acp.store.examine import DATABASE, in_use
+from term2_acp.store.faults import FAULTS
 from term2_acp.store.schema import open_database
 from term2_acp.store.store import Store
 from term2_acp.store.verify import connection_to_look
@@ -31,17 +32,17 @@ class Viewer(Store):
 def connect(path: str) -> sqlite3.Connection:
     """A connection to a database that is there; see the module.
 
-    Raises ``StoreTooNew``, ``StoreFailed`` and ``sqlite3.Error``.
+    Raises ``StoreTooNew``, ``StoreFailed`` and ``FAULTS``.
     """
     try:
         return open_database(path)
     except StoreTooNew:
         raise
-    except (sqlite3.Error, OSError) as error:
+    except (*FAULTS, OSError) as error:
         failure = StoreFailed.from_error(error)
         if failure.code not in (FULL, READ_ONLY):
             raise failure from error
         try:
             return connection_to_look(path, at_rest=not in_use(path))
-        except (sqlite3.Error, OSError):
+        except (*FAULTS, OSError):
             raise failure from error  # of the two, this one says what to do

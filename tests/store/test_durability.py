@@ -18,7 +18,11 @@ import trio.testing
 from term2_acp.domain.events import AgentMessageChunk, RecordsLost, UserMessage
 from term2_acp.domain.ids import MessageId
 from term2_acp.store import InlineRunner, Store, StoreFailed, StoreTooNew, ThreadRunner
+from term2_acp.store.examine import examine
+from term2_acp.store.findings import Kind
 from term2_acp.store.schema import open_database
+from term2_acp.store.verify import verify
+from term2_acp.store.viewer import connect
 from term2_acp.store.writer import FLUSH_SECONDS, GroupWriter
 
 APPEND = """
@@ -390,6 +394,28 @@ async def test_a_file_that_is_no_database_is_left_alone_and_named(tmp_path, cont
     assert caught.value.code == "store_damaged"
     await store.aclose()
     assert (tmp_path / "sessions.db").read_bytes() == content
+
+
+async def test_a_schema_that_is_no_text_is_damage_to_everyone_who_looks(opened, record, tmp_path):
+    async with opened(tmp_path) as store:
+        await store.create(record("a"))
+    path = tmp_path / "sessions.db"
+    content = path.read_bytes()
+    assert content.count(b"tablejournaljournal") == 1
+    path.write_bytes(content.replace(b"tablejournaljournal", b"tablej\xe0urnaljournal"))
+    store = Store(str(tmp_path), InlineRunner())
+    with pytest.raises(StoreFailed) as caught:
+        await store.open()
+    assert caught.value.code == "store_damaged"
+    assert isinstance(caught.value.__cause__, UnicodeDecodeError), "SQLite's own words quote it"
+    await store.aclose()
+    with pytest.raises(StoreFailed) as caught:
+        examine(str(tmp_path))
+    assert caught.value.code == "store_damaged"
+    with pytest.raises(StoreFailed) as caught:
+        connect(str(path))
+    assert caught.value.code == "store_damaged"
+    assert verify(str(tmp_path)).counts == {Kind.DATABASE: 1}
 
 
 async def test_what_lies_in_pages_that_were_overwritten_is_lost_and_nothing_is_put_behind_it(
