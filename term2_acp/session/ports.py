@@ -7,9 +7,9 @@ from attrs import frozen
 
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.permission import Answer, Ask
 
-if TYPE_CHECKING:  # the file port is imported with the first turn
+if TYPE_CHECKING:  # questions and the file port are imported with the first turn
+    from term2_acp.domain.permission import Answer, Ask
     from term2_acp.workspace.editor import EditorFiles
 
 
@@ -50,7 +50,7 @@ class Client(Protocol):
         """Wait until the client has read enough of what was queued; at once when it is gone."""
         ...
 
-    def ask(self, ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
+    def ask(self, ask: "Ask", settle: "Callable[[Answer], None]") -> Callable[[], None]:
         """Send a permission question now and return how to withdraw it.
 
         ``settle`` is called at most once, by the reader, inline. Withdrawing sends

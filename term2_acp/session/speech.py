@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from term2_acp.agent.ports import Workers
 from term2_acp.domain import events as ev
-from term2_acp.domain.permission import Answer, Ask
 from term2_acp.domain.turn import Failure
 from term2_acp.redact import Redactor
 from term2_acp.session.history import History
@@ -24,6 +23,7 @@ from term2_acp.session.state import Activity
 from term2_acp.session.turns import OpenTurn
 
 if TYPE_CHECKING:  # imported with the first turn
+    from term2_acp.domain.permission import Answer, Ask
     from term2_acp.permission.broker import OpenAsk
 
 
@@ -100,7 +100,7 @@ class Speech:
     def post(self, open_ask: "OpenAsk") -> None:
         """Put an ask of the broker into the line; it goes out when everything before it has."""
 
-        def send(ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
+        def send(ask: "Ask", settle: "Callable[[Answer], None]") -> Callable[[], None]:
             return self._client.ask(redacted(ask, self._redactor), settle)
 
         turn = self.turn

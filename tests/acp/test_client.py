@@ -14,7 +14,8 @@ from attrs import evolve
 from term2_acp.acp.answers import answer_from_wire
 from term2_acp.acp.fit import MAX_FRAME_BYTES
 from term2_acp.acp.v2.capabilities import FULL
-from term2_acp.acp.v2.client import V2Client, ask_to_wire
+from term2_acp.acp.v2.client import V2Client
+from term2_acp.acp.v2.question import ask_to_wire
 from term2_acp.domain import events as ev
 from term2_acp.domain.content import Change, Diff, Operation, Text
 from term2_acp.domain.ids import MessageId, SessionId, ToolCallId

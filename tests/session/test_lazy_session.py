@@ -6,12 +6,16 @@ import sys
 PROGRAM = """
 import sys
 import term2_acp.session.registry, term2_acp.session.parts, term2_acp.store, term2_acp.agent.mind
+import term2_acp.acp.v2.client, term2_acp.acp.v2.handlers
 import term2_acp.providers.choosing.opening
 print(*sys.modules)
 """
 OF_A_TURN = {
+    "term2_acp.acp.answers",
+    "term2_acp.acp.v2.project",
     "term2_acp.agent.transcript",
     "term2_acp.agent.calls",
+    "term2_acp.domain.permission",
     "term2_acp.permission.broker",
     "term2_acp.providers.base",
     "term2_acp.providers.request",
@@ -35,7 +39,8 @@ def test_a_session_that_is_only_opened_imports_nothing_of_a_turn() -> None:
 def test_a_turn_imports_all_of_it() -> None:
     """The names above are names: one that was changed would be absent for ever."""
     turn = (
-        "import sys, term2_acp.session.workbench, term2_acp.app as app; app.build_toolbox({}, (), '/nowhere')"
+        "import sys, term2_acp.session.workbench, term2_acp.app as app; app.build_toolbox({}, (), '/'); "
+        "import term2_acp.acp.answers, term2_acp.acp.v2.project"
     )
     assert loaded_by(f"{turn}; print(*sys.modules)") >= OF_A_TURN
 

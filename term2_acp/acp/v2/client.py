@@ -3,28 +3,24 @@
 Events become frames and are queued; a permission question becomes a ``session/request_permission``
 request, and whatever comes back becomes an ``Answer`` (``acp.answers``).
 
-Nothing here waits but ``ready``, and nothing here knows whether a session exists.
+Nothing here waits but ``ready``, and nothing here knows whether a session exists. How events and questions
+are written is imported with the first of them: an editor waits for its new session, and is shown nothing yet.
 """
 
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
-from term2_acp.acp.answers import answer_from_wire
-from term2_acp.acp.fit import MAX_FRAME_BYTES, encode, shorten
+from term2_acp.acp.fit import MAX_FRAME_BYTES
 from term2_acp.acp.introduction import NOTHING_SAID, Introduction
-from term2_acp.acp.shown import Wire, text_block
 from term2_acp.acp.v2.capabilities import BASELINE, PROTOCOL_VERSION, Advertised
-from term2_acp.acp.v2.project import Projection
-from term2_acp.acp.v2.toolcalls import fit_tool_call, tool_call_to_wire
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.permission import Answer, Ask
 from term2_acp.transport.peer import Reply
 
-if TYPE_CHECKING:  # sessions are imported with the first of them
+if TYPE_CHECKING:  # see the module; and sessions are imported with the first of them
+    from term2_acp.acp.v2.project import Projection
+    from term2_acp.domain.permission import Answer, Ask
     from term2_acp.session.ports import ClientIdentity
 
 METHOD = "session/request_permission"
@@ -97,8 +93,10 @@ class V2Client:
         """Whether ``ready`` would wait; see ``session.ports.Client``."""
         return self._peer.behind
 
-    def ask(self, ask: Ask, settle: Callable[[Answer], None]) -> Callable[[], None]:
+    def ask(self, ask: "Ask", settle: "Callable[[Answer], None]") -> Callable[[], None]:
         """Send a permission question now; see ``session.ports.Client``."""
+        from term2_acp.acp.answers import answer_from_wire
+        from term2_acp.acp.v2.question import ask_to_wire
 
         def on_reply(reply: Reply) -> None:
             settle(answer_from_wire(reply))
@@ -112,39 +110,9 @@ class V2Client:
         """Forget the session; see ``session.ports.Client``."""
         self._projections.pop(session_id, None)
 
-    def _new_projection(self, session_id: SessionId) -> Projection:
+    def _new_projection(self, session_id: SessionId) -> "Projection":
+        from term2_acp.acp.v2.project import Projection
+
         projection = Projection(session_id, self._max_frame_bytes, self._advertised)
         self._projections[session_id] = projection
         return projection
-
-
-# -- the question --------------------------------------------------------------------------------------
-
-# Shares of a frame, in sixteenths. One is left for names, ids and the envelope.
-_TITLE_SHARE = _OPTIONS_SHARE = _DESCRIPTION_SHARE = 1
-_TOOL_CALL_SHARE = 12
-
-_REST_NOTE = "The rest of this call is too long for the question. It is shown with the call itself."
-
-
-def ask_to_wire(ask: Ask, max_frame_bytes: int = MAX_FRAME_BYTES) -> msgspec.Raw:
-    """The params of ``session/request_permission``, encoded, within the bound of a frame."""
-    sixteenth = max_frame_bytes // 16
-    options = [
-        {
-            "optionId": option.option_id,
-            "name": shorten(option.name, _OPTIONS_SHARE * sixteenth // max(1, len(ask.options))),
-            "kind": option.kind,
-        }
-        for option in ask.options
-    ]
-    params: Wire = {"sessionId": ask.session_id, "title": shorten(ask.title, _TITLE_SHARE * sixteenth)}
-    if ask.description:
-        params["description"] = shorten(ask.description, _DESCRIPTION_SHARE * sixteenth)
-    call, rest = fit_tool_call(tool_call_to_wire(ask.tool_call), _TOOL_CALL_SHARE * sixteenth)
-    if rest:
-        # A question has no chunks. The call was shown before, whole.
-        call["content"] = [*call["content"], {"type": "content", "content": text_block(_REST_NOTE)}]
-    params["subject"] = {"type": "tool_call", "toolCall": call}
-    params["options"] = options
-    return msgspec.Raw(encode(params))
