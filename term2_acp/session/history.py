@@ -1,6 +1,8 @@
 """What a session knows by its events: its title, what its model is told, what it took, what the person set.
 
-The same events make the same history, whether they happen now or are read from the journal.
+The same events make the same history, whether they happen now or are read from the journal. One that was told
+what the journal could not take (``unkept``) is not that of the journal, and is read again before it is used:
+a model is told what its person was shown and what a restart would find, and nothing else.
 """
 
 import functools
@@ -33,12 +35,17 @@ class History:
 
     def __init__(self, mind: "Mind", title: str | None = None) -> None:
         self.title = title
+        self.unkept = False
         self.meter = Meter()
         self.options = Options(mind)
 
     @functools.cached_property
     def transcript(self) -> "Transcript":
         """The history that a provider is given. A new one is made, and imported, with the first prompt."""
+        return self.beginning()
+
+    def beginning(self) -> "Transcript":
+        """The history of a session of which nothing was said yet."""
         from term2_acp.agent.transcript import Transcript
 
         transcript = Transcript()
@@ -68,6 +75,12 @@ class History:
         self.title = mark.title
         self.transcript.rewind(mark.said)
         self.meter.rewind(mark.spent)
+
+    def is_now(self, transcript: "Transcript") -> None:
+        """It was read again, up to the last event that was kept."""
+        vars(self)["transcript"] = transcript
+        self.unkept = False
+        self.tell_mode()  # it may have been set while that was read
 
     def name(self, prompt: ev.UserMessage, redactor: Redactor) -> list[ev.Event]:
         """Name the session by its prompt, if it has no name; the event that says so."""

@@ -81,6 +81,22 @@ async def make_whole(
     return () if kept else closing
 
 
+async def read_again(store: Store, session_id: SessionId, history: History) -> None:
+    """Make a history that was told what could not be kept that of the journal again.
+
+    Everything that was said since must be kept by now. Cancelled, the history is as it was.
+
+    Raises:
+        StoreFailed: the journal cannot be read, and the history is as it was.
+    """
+    transcript, recovery = history.beginning(), Recovery()
+    async with store.journal(session_id) as journal:
+        while events := await journal.receive():
+            for event in recovery.told(events):
+                transcript.apply(event)
+    history.is_now(transcript)
+
+
 async def _ended(
     store: Store, session_id: SessionId, recovery: Recovery, own_paths: tuple[str, ...]
 ) -> tuple[Sequence[ev.Event], bool]:

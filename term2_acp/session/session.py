@@ -229,6 +229,10 @@ class Session:
             self.history.rewind(before)  # no later prompt has built on it: none is admitted yet
             refuse(failure)
 
+        def failed(failure: Failure) -> None:
+            self.history.unkept = True
+            turn.fail(failure)
+
         self._unanswered = refused
 
         if command is not None and command.name == PLAN and self.options.mode is not Mode.PLAN:
@@ -236,7 +240,7 @@ class Session:
             # was to change nothing runs in another one.
             self.chooser.put_nowait(OptionId.MODE, Mode.PLAN, done=lambda options: None, refuse=turn.fail)
         self.activity.begin(over=lambda: turn.scope.cancel_called)
-        self.outbox.put_nowait([Admission(answered, refused, turn.fail)])
+        self.outbox.put_nowait([Admission(answered, refused, failed)])
         message = ev.UserMessage(turn.message_id, content)
         if command is not None:
             message = command.marked(message)

@@ -18,6 +18,7 @@ from term2_acp.domain.ids import MessageId, new_message_id
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.session.commands import Command
 from term2_acp.session.state import State
+from term2_acp.store import StoreFailed
 
 if TYPE_CHECKING:  # a session has its turns, and is what they work with
     from term2_acp.session.session import Session
@@ -79,6 +80,8 @@ class OpenTurn:
 
 async def run_turn(session: "Session", turn: OpenTurn) -> StopReason:
     """Answer the turn's command, or prepare the turn and run it; a cancel may come at any moment."""
+    if session.history.unkept:
+        await _catch_up(session)
     # With the first prompt: an editor waits for its session, and what a turn needs takes a while to import.
     if turn.command is not None and not turn.command.to_model:
         from term2_acp.session.answering import answer
@@ -87,6 +90,23 @@ async def run_turn(session: "Session", turn: OpenTurn) -> StopReason:
     from term2_acp.session import workbench
 
     return await workbench.run_turn(session)
+
+
+async def _catch_up(session: "Session") -> None:
+    """Go by what is kept: an earlier turn failed, and said what nobody was shown.
+
+    Raises:
+        TurnFailed: what is kept cannot be read.
+    """
+    from term2_acp.session.reading import read_again
+
+    await session.reached()  # this turn's prompt is kept
+    try:
+        await read_again(session.parts.store, session.session_id, session.history)
+    except StoreFailed as error:
+        raise TurnFailed(Failure(error.code, error.message)) from error
+    if session.hands is not None:
+        session.hands.files.forget_reads_nowait()  # the model may not know of them any more
 
 
 def last_words(session: "Session", turn: OpenTurn, reason: StopReason, *, at_work: bool) -> list[ev.Event]:

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from term2_acp.domain.events import ExitStatus, TerminalOutput, TerminalUpdate
+from term2_acp.providers.base import UserSaid
 from term2_acp.store import StoreFailed
 from term2_acp.store.errors import FULL
 from term2_acp.store.schema import open_database
@@ -94,6 +95,33 @@ steps = [{{ text = "never" }}]
         assert all(call["status"] in ("completed", "failed", "cancelled") for call in turn.calls.values())
         disk.free()
         assert (await daemon.editor.prompt(session_id, "hi")).text == "Hello."
+
+
+async def test_what_was_not_kept_is_not_told_to_the_model_either(tmp_path, autojump_clock, disk):
+    """It is told what its person was shown, and what it would be told after a restart."""
+    script = f"""
+[[rules]]
+match = "^go$"
+[[rules.replies]]
+steps = [{{ text = "I ask." }}, {{ call = "probe", arguments = {{ name = "a", asks = true }} }}]
+[[rules.replies]]
+steps = [{{ text = "{WORDS}" }}]
+"""
+    async with indoors(tmp_path, script + HELLO, connect=disk.connect) as daemon:
+        session_id, turn = await daemon.begin("go")
+        ask = await daemon.editor.next_ask()
+        disk.fill()
+        await daemon.editor.choose(ask, "approve")
+        assert await turn.ended() == "_term2_error"
+        disk.free()
+        session = daemon.session(session_id)
+        assert (await daemon.editor.prompt(session_id, "hi")).text == "Hello."
+        told = session.transcript.messages()
+        assert WORDS not in str(told)
+        assert [message.text for message in told if isinstance(message, UserSaid)] == ["go", "hi"]
+        await daemon.editor.request("session/close", {"sessionId": session_id})
+        await daemon.editor.request("session/resume", {"sessionId": session_id, "cwd": str(daemon.workspace)})
+        assert daemon.session(session_id).transcript.messages() == told
 
 
 async def test_an_ending_that_cannot_be_kept_does_not_say_that_all_went_well(tmp_path, autojump_clock, disk):
