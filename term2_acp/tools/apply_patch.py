@@ -111,6 +111,7 @@ class ApplyPatch:
         loaded: list[Section] = []
         total = 0
         for section in sections:
+            await trio.lowlevel.checkpoint()  # as above: a small file is read on the spot
             with refusals():
                 loaded.append(await _loaded(section, context))
             old = loaded[-1].old

@@ -11,6 +11,7 @@ Line ends are ``\\n`` or ``\\r\\n``, as compilers and ``grep`` count them. Only 
 import codecs
 import hashlib
 import os
+from collections.abc import Callable
 from enum import StrEnum
 
 from attrs import field, frozen
@@ -22,8 +23,14 @@ from term2_acp.workspace.refusals import FileRefused, TooLarge, from_os_error
 # costs about 100 MiB while it is edited.
 MAX_FILE_BYTES = 16 * 1024 * 1024
 
+# Bytes of a file that is read on the spot where it is in memory: to hand it to a thread would take longer.
+AT_HAND_BYTES = 32 * 1024
+
 # Bytes a read call asks for.
 _BLOCK = 256 * 1024
+
+# Reads only what is in memory (preadv2(2)); Linux has it, for the file systems that keep files on a disk.
+_NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
 # Of the characters of a Latin-1 file, the share of control characters from which on it counts as binary.
 _BINARY_SHARE = 0.1
@@ -128,8 +135,13 @@ def has_one_line_end(text: str) -> bool:
     return crlf in (0, lf) or lf == 0
 
 
-def read_descriptor(descriptor: int, path: str, limit: int = MAX_FILE_BYTES) -> bytes:
-    """Read an open regular file to its end.
+def read_descriptor(
+    descriptor: int,
+    path: str,
+    limit: int = MAX_FILE_BYTES,
+    read: Callable[[int, int], bytes] = os.read,
+) -> bytes:
+    """Read an open regular file to its end, by calls of ``read``.
 
     Raises:
         TooLarge: there is more than ``limit`` bytes.
@@ -139,7 +151,7 @@ def read_descriptor(descriptor: int, path: str, limit: int = MAX_FILE_BYTES) -> 
     parts: list[bytes] = []
     left = limit + 1
     while size <= limit and left > 0:
-        block = os.read(descriptor, min(_BLOCK, left))
+        block = read(descriptor, min(_BLOCK, left))
         if not block:
             return b"".join(parts)
         parts.append(block)
@@ -173,3 +185,33 @@ def read_identified(path: str) -> tuple[FileContent, opening.Identity]:
         raise from_os_error(error, path) from None
     finally:
         os.close(descriptor)
+
+
+def read_at_hand(path: str) -> FileContent | None:
+    """``read_whole`` of a small file, or None where that would have to wait: its bytes are not in memory.
+
+    The file is opened for that, which nobody waits for on a disk of this machine whose names were just looked
+    at. Whether it lies on one is the caller's to know (``resolve.Resolved.on_disk``).
+
+    Raises:
+        FileRefused: it is not there, or no regular file.
+    """
+    if _NO_WAIT is None:
+        return None
+    head, name = os.path.split(path)
+    with opening.folder(head) as within:
+        descriptor = opening.open_regular(name, within, path)
+    try:
+        return FileContent.of(read_descriptor(descriptor, path, AT_HAND_BYTES, _read_in_memory))
+    except (OSError, TooLarge):
+        return None  # who reads it in a thread finds out what is the matter
+    finally:
+        os.close(descriptor)
+
+
+def _read_in_memory(descriptor: int, count: int) -> bytes:
+    """``os.read``, with BlockingIOError in place of a wait."""
+    assert _NO_WAIT is not None
+    block = bytearray(count)
+    size = os.preadv(descriptor, [block], -1, _NO_WAIT)  # -1: from where the last call ended
+    return bytes(block[:size])

@@ -41,6 +41,16 @@ class Resolved:
     links: tuple[str, ...]
     identities: Mapping[str, Identity]
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether there is something at the path, on a file system that a block device holds.
+
+        One that comes over a network, or out of another process, has the major number 0: there even the
+        opening of a file may hang.
+        """
+        identity = self.identities.get(self.path)
+        return identity is not None and os.major(identity[0]) != 0
+
 
 def canonical(path: str) -> Resolved:
     """Follow an absolute path to where it leads.
@@ -93,20 +103,24 @@ def absolute(cwd: str, typed: str) -> str:
         raise PathRefused("This is a URL. Write the plain path instead.")
     path = _text(posixpath.join(cwd, typed))
     data = os.fsencode(path)
-    if len(data) >= MAX_PATH_BYTES or any(len(name) > MAX_NAME_BYTES for name in data.split(b"/")):
+    if len(data) > MAX_NAME_BYTES and (
+        len(data) >= MAX_PATH_BYTES or any(len(name) > MAX_NAME_BYTES for name in data.split(b"/"))
+    ):
         raise PathRefused(_TOO_LONG)
     return path
 
 
-def require_same(target: Target) -> None:
-    """Refuse a target that is not what its path leads to any more.
+def require_same(target: Target) -> Resolved:
+    """Where a target leads now: refuses one that is not what its path leads to any more.
 
     Raises:
         PathChanged: it leads elsewhere now.
         PathRefused: it cannot be followed any more.
     """
-    if canonical(target.typed).path != target.path:
+    found = canonical(target.typed)
+    if found.path != target.path:
         raise PathChanged(f"{target.typed} led to {target.path} when it was checked; now it leads elsewhere.")
+    return found
 
 
 @functools.cache

@@ -4,8 +4,9 @@ Every use of a file begins with ``resolve``, which gives the canonical target th
 every later step makes sure that the path as it was typed still leads there. A file may be changed only while
 it holds what the model has *seen* of it in this session (``seen``).
 
-Small metadata calls are made inline; contents are read, hashed and written in threads (``threads``). Where
-the client is an editor that offers its files, they go through it (``buffers``).
+Small metadata calls are made inline; contents are read, hashed and written in threads (``threads``), except
+that a small file whose bytes are in memory is read on the spot (``content.read_at_hand``). Where the client
+is an editor that offers its files, they go through it (``buffers``).
 """
 
 import logging
@@ -20,7 +21,7 @@ from term2_acp.domain.paths import Target, hides, is_within
 from term2_acp.domain.toolcall import FileDigests
 from term2_acp.workspace import opening, ripgrep
 from term2_acp.workspace.buffers import BufferEdit, Buffers
-from term2_acp.workspace.content import FileContent, read_whole, text_of
+from term2_acp.workspace.content import FileContent, read_at_hand, read_whole, text_of
 from term2_acp.workspace.editor import EditorFiles
 from term2_acp.workspace.guards import Guards
 from term2_acp.workspace.lookout import Lookout, require_same_guard
@@ -151,12 +152,16 @@ class Workspace:
 
     async def _load_saved(self, target: Target) -> FileContent | None:
         """``load``, always from the disk."""
-        require_same(target)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        found = require_same(target)
         try:
-            return await self.in_thread(lambda: read_whole(target.path))
+            content = read_at_hand(target.path) if found.on_disk else None
+            if content is None:
+                content = await self.in_thread(lambda: read_whole(target.path))
         except Missing:
             await trio.lowlevel.checkpoint()
             return None
+        return content
 
     def saw(self, target: Target, content: FileContent) -> None:
         """The model was given this content, or a part of it, as what the file holds."""
