@@ -22,9 +22,9 @@ import msgspec
 from attrs import define, field
 
 from term2_acp.domain import events as ev
-from term2_acp.domain.content import Text
+from term2_acp.domain.content import Text, ToolContent
 from term2_acp.domain.ids import TerminalId, ToolCallId, new_tool_call_id
-from term2_acp.domain.toolcall import Effect, FileDigests, ToolCallUpdate, ToolKind, ToolStatus
+from term2_acp.domain.toolcall import Effect, FileDigests, Location, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.permission.choices import escape_for_person
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.tools.base import Description, NestedResult, Outcome, Tool
@@ -86,23 +86,31 @@ class Call:
     @functools.cached_property
     def raw_input(self) -> Mapping[str, Any]:
         """The arguments as a JSON object; text that is none is shown as the model wrote it."""
+        text = self.made.arguments
         try:
-            value = msgspec.json.decode(self.made.arguments)
+            value = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
-            value = self.made.arguments
-        if _deeper(value, MAX_DEPTH):
-            value = self.made.arguments
+            value = text
+        # So few brackets prove that it is not deep; only beyond is it looked through.
+        if text.count("{") + text.count("[") > MAX_DEPTH and _deeper(value, MAX_DEPTH):
+            value = text
         return value if isinstance(value, dict) else {"arguments": value}
 
-    def shown(self, status: ToolStatus) -> ToolCallUpdate:
-        """The call whole, as it is announced and as an ask shows it."""
+    def shown(
+        self,
+        status: ToolStatus,
+        content: tuple[ToolContent, ...] | None = None,
+        locations: tuple[Location, ...] = (),
+    ) -> ToolCallUpdate:
+        """The call whole, as it is announced and, with what is known by then, as an ask shows it."""
         return ToolCallUpdate(
             self.tool_call_id,
             title=escape_for_person(self.description.title),
             name=self.made.name,
             kind=self.kind,
             status=status,
-            locations=self.description.locations,
+            content=content,
+            locations=locations or self.description.locations,
             raw_input=self.raw_input,
             parent=self.parent,
         )

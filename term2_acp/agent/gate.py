@@ -220,19 +220,8 @@ def _in_short(words: str) -> str:
 
 
 def _as_asked(call: Call, prepared: Prepared) -> ToolCallUpdate:
-    shown = call.shown(ToolStatus.PENDING)
     diffs = tuple(content for content in prepared.preview if isinstance(content, Diff))
-    return ToolCallUpdate(
-        shown.tool_call_id,
-        title=shown.title,
-        name=shown.name,
-        kind=shown.kind,
-        status=shown.status,
-        content=diffs or None,
-        locations=prepared.locations or shown.locations,
-        raw_input=shown.raw_input,
-        parent=shown.parent,
-    )
+    return call.shown(ToolStatus.PENDING, content=diffs or None, locations=prepared.locations)
 
 
 _DOES = {

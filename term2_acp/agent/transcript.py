@@ -106,6 +106,7 @@ class Transcript:
         self._at_work = False  # the model is, as far as events tell
         self._refused = False  # the last turn ended so; its images are let go when it is sure to stand
         self._pictured = False  # the last prompt has images, for which older ones may have to be let go
+        self._pictures = False  # a prompt had some, ever: without any, no request need be looked through
         self._prompt: UserSaid | None = None  # the person's last words
         self._compacting = False  # the model writes a summary, as far as events tell
         self.summary: UserSaid | None = None
@@ -147,7 +148,8 @@ class Transcript:
     def messages(self) -> tuple[Message, ...]:
         """The history so far, well paired, oldest first, its images within the bounds of a request."""
         reply = self._reply.messages() if self._reply is not None else ()
-        return tuple(within_bounds((*self._done, *reply)))
+        history = (*self._done, *reply)
+        return tuple(within_bounds(history)) if self._pictures else history
 
     @property
     def prompt(self) -> int | None:
@@ -194,6 +196,7 @@ class Transcript:
             self._told = self._mode
         self._prompt = said(event.for_model)
         self._pictured = bool(self._prompt.images)
+        self._pictures = self._pictures or self._pictured
         self._done.append(self._prompt)
 
     def _on_option_chosen(self, event: ev.OptionChosen) -> None:

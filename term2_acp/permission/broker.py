@@ -19,7 +19,7 @@ Rules:
 
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import trio
 from attrs import define, evolve, field, frozen
@@ -197,7 +197,7 @@ class Broker:
             return Refused(_TOO_LONG)
         revision = self.revision
         answer = await self._wait_for_answer(ask)
-        return self._judge(ask, revision, answer, {choice.value: choice for choice in choices})
+        return self._judge(ask, revision, answer, choices)
 
     async def _wait_for_answer(self, ask: Ask) -> Answer:
         waiting = OpenAsk(ask, self.revision)
@@ -212,14 +212,14 @@ class Broker:
             del self._open[ask.ask_id]
         return answer
 
-    def _judge(self, ask: Ask, revision: int, answer: Answer, offered: Mapping[str, Choice]) -> Verdict:
+    def _judge(self, ask: Ask, revision: int, answer: Answer, offered: Sequence[Choice]) -> Verdict:
         if self.closed:
             return Abandoned()
         if revision != self.revision:
             return Abandoned(_STALE)
         match answer:
             case Selected(option_id=option_id):
-                choice = offered.get(option_id)
+                choice = next((choice for choice in offered if choice.value == option_id), None)
                 if choice is None:
                     logger.warning("ask %d was answered with an option that was not offered", ask.ask_id)
                     return Refused(_NOT_OFFERED)

@@ -50,7 +50,7 @@ _ORDER = MappingProxyType({choice: place for place, choice in enumerate(KINDS)})
 
 def allows(choice: Choice) -> bool:
     """Whether the choice lets the call run."""
-    return KINDS.get(choice) in {OptionKind.ALLOW_ONCE, OptionKind.ALLOW_ALWAYS}
+    return KINDS.get(choice) in (OptionKind.ALLOW_ONCE, OptionKind.ALLOW_ALWAYS)
 
 
 def in_order(choices: Sequence[Choice]) -> tuple[Choice, ...]:
@@ -64,7 +64,7 @@ def scope_of(choice: Choice, action: Action) -> str | None:
     A choice about reading grants nothing for an edit, and the other way round.
     """
     editing = action.access is Access.EDIT
-    reading = action.access in {Access.READ, Access.SEARCH}
+    reading = action.access in (Access.READ, Access.SEARCH)
     if choice is Choice.ALLOW_EDIT_FILE_SESSION and editing:
         return file_of(action)
     if (choice is Choice.ALLOW_EDIT_FOLDER_SESSION and editing) or (
@@ -146,6 +146,8 @@ def escape_for_person(text: str) -> str:
     Nothing is left out and nothing is shortened. Text without such characters comes back as it is, and
     so does text that was escaped before.
     """
+    if text.isascii() and text.isprintable():
+        return text  # nearly all there is, and a search through it would take ten times as long
     return _HIDDEN_CHARACTER.sub(_written_out, text)
 
 

@@ -37,7 +37,7 @@ class SessionAccess:
             return False
         if action.access is Access.EDIT:
             return path in self.allow_edit_files or _within(path, self.allow_edit_folders)
-        return action.access in {Access.READ, Access.SEARCH} and _within(path, self.allow_read_folders)
+        return action.access in (Access.READ, Access.SEARCH) and _within(path, self.allow_read_folders)
 
     def record(self, choice: Choice, action: Action) -> None:
         """Keep what the person granted for an action that was shown; a once-only choice keeps nothing."""

@@ -100,3 +100,29 @@ def test_the_schema_says_what_the_decoder_takes():
 def test_a_schema_is_a_copy():
     schema_of(TOOLS["glob"]).clear()
     assert schema_of(TOOLS["glob"])["type"] == "object"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"path":"a:b","start_line":1}',
+        '{"path": "a" , "start_line" : 1, "end_line":2}',
+        '{"path":"{\\"path\\":1}"}',
+    ],
+)
+def test_colons_within_values_are_no_keys(arguments):
+    assert decode(TOOLS["read_file"], arguments).path == json.loads(arguments)["path"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"path":"a","path":"b"}',
+        '{"path":"a:","path":"b","start_line":1}',
+        '{"path":"a","\\u0070ath":"b"}',
+        '{"path":"a","start_line":1,"start_line":1}',
+    ],
+)
+def test_a_key_that_appears_twice_is_refused_however_it_is_written(arguments):
+    with pytest.raises(ToolError, match=r"twice - at `\$\.(path|start_line)`"):
+        decode(TOOLS["read_file"], arguments)

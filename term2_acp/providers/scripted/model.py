@@ -56,14 +56,10 @@ class Scripted:
 
 def _place(messages: Sequence[Message]) -> tuple[str, int]:
     """The last prompt, and how many replies of the model came after it."""
-    replies = 0
-    for message in reversed(messages):
-        kind = type(message)
-        if kind is AssistantSaid:
-            replies += 1
-        elif isinstance(message, UserSaid):
-            return message.text, replies
-    return "", replies
+    # Every call looks, so this is felt in a long turn: no step of it but the last is Python's.
+    since = list(iter(map(type, reversed(messages)).__next__, UserSaid))
+    prompt = messages[-1 - len(since)] if len(since) < len(messages) else None
+    return prompt.text if isinstance(prompt, UserSaid) else "", since.count(AssistantSaid)
 
 
 def open_script(path_or_name: str) -> Script:
