@@ -6,7 +6,8 @@
 
 Absolute times mean nothing on a shared machine, so a row compares with a reference of the same run: ``bare``
 is a hand-rolled ACP loop on Trio and msgspec with no product in it, ``tick`` is bare with one Trio checkpoint
-a chunk (benchmarks/bare.py). Rows of kept sessions compare with less of the same, or with SQLite alone.
+a chunk (benchmarks/bare.py). In one row ``asker`` stands for term2: its broker and its wire, with nothing
+behind them (benchmarks/asker.py). Rows of kept sessions compare with less of the same, or with SQLite alone.
 Client and agent run on a core each, on the same interpreter, with the same environment and compiled modules.
 Exits 1 when a row could not be measured, never for a goal that was missed.
 """
@@ -94,6 +95,8 @@ ROWS = (
     Row("stream", "streamed 32-byte delta, CPU, to tick", "us", Goal.RATIO, 1.8, rows.stream),
     Row("asks", "tool calls that ask, journalled, run", "/s", Goal.LEAST, 1500, rows.asks_rate),
     Row("asks-cpu", "the same, CPU (bare only asks)", "us", Goal.NONE, 0, rows.asks_cpu),
+    Row("calls", "a plain read, journalled, run, CPU", "us", Goal.NONE, 0, rows.calls_cpu),
+    Row("ask", "an ask alone: broker and wire, CPU", "us", Goal.RATIO, 2.5, rows.ask_cpu),
     Row("cancel", "cancel to idle, p50", "us", Goal.RATIO, 2.5, rows.cancel),
     Row("cancel-flood", "cancel to idle inside a flood", "ms", Goal.RATIO, 3.0, rows.cancel_flood),
     Row("crowd", "200 sessions x 10 chunks, CPU a turn", "us", Goal.RATIO, 4.0, rows.crowd),
@@ -157,6 +160,7 @@ def main() -> int:
         SUBJECT: [sys.executable, "-m", "term2_acp", "acp"],
         "bare": [sys.executable, "-m", "bare"],
         "tick": [sys.executable, "-m", "bare", "tick"],
+        "asker": [sys.executable, "-m", "asker"],
     }
     argv[SUBJECT] = argv[options.subject]
     began = time.monotonic()

@@ -12,8 +12,8 @@ that was found:
 ``python -m bare tick`` takes one Trio checkpoint a chunk: the honest floor for anything that streams.
 
 Prompts, the same that the scripted ``bench`` provider knows: ``bench stream N SIZE`` says N chunks of SIZE
-characters, ``bench flood SIZE`` does so without end, ``bench perm K`` asks K times, one after the other, and
-``bench hang`` waits for its cancel.
+characters, ``bench flood SIZE`` does so without end, ``bench perm K`` asks K times, one after the other,
+``bench read K`` shows K calls that do not ask, and ``bench hang`` waits for its cancel.
 """
 
 import itertools
@@ -185,6 +185,9 @@ class Agent:
                 case ["bench", "perm", count]:
                     for _ in range(int(count)):
                         await self.ask(session)
+                case ["bench", "read", count]:
+                    for _ in range(int(count)):
+                        await self.call(session)
                 case ["bench", "hang"]:
                     await trio.sleep_forever()
                 case _:
@@ -202,6 +205,14 @@ class Agent:
             # Without a checkpoint now and then no cancel would ever be read.
             elif tick or done % 64 == 63:
                 await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+
+    async def call(self, session: str) -> None:
+        self.made += 1
+        call = {"sessionUpdate": "tool_call_update", "toolCallId": f"call_{self.made}"}
+        self.update(session, {**call, "title": "Read", "kind": "read", "status": "pending"})
+        self.update(session, {**call, "status": "in_progress"})
+        self.update(session, {**call, "status": "completed", "rawOutput": {"lines": 1}})
         await trio.lowlevel.checkpoint()
 
     async def ask(self, session: str) -> None:

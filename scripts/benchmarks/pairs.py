@@ -37,10 +37,13 @@ class House:
         return Agent(name, self.argv[name], self.home)
 
     @contextmanager
-    def both(self, reference: str) -> Iterator[dict[str, Agent]]:
-        """The subject and a reference, running and initialised."""
+    def both(self, reference: str, subject: str = SUBJECT) -> Iterator[dict[str, Agent]]:
+        """The subject and a reference, running and initialised. ``subject`` is who stands for the subject."""
         with ExitStack() as stack:
-            agents = {name: stack.enter_context(self.launch(name)) for name in (SUBJECT, reference)}
+            agents = {
+                SUBJECT: stack.enter_context(self.launch(subject)),
+                reference: stack.enter_context(self.launch(reference)),
+            }
             for agent in agents.values():
                 agent.initialize()
             yield agents

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 
 from benchmarks.client import DEADLINE_S, Agent
-from benchmarks.pairs import House, Pair, compare
+from benchmarks.pairs import SUBJECT, House, Pair, compare
 
-BARE, TICK = "bare", "tick"
+BARE, TICK, ASKER = "bare", "tick", "asker"
 IDLE = b'"stopReason"'
 CHUNK = b'"agent_message_chunk"'
 
@@ -150,10 +150,10 @@ def _answer_asks(agent: Agent, session: str, count: int) -> None:
                 return
 
 
-def _asks(house: House, figure: Callable[[int, int, int], float]) -> Pair:
+def _asks(house: House, figure: Callable[[int, int, int], float], subject: str = SUBJECT) -> Pair:
     """``figure`` makes one number of how often was asked, the CPU and the wall time in ns."""
     count = 300
-    with house.both(BARE) as agents:
+    with house.both(BARE, subject) as agents:
         sessions = {name: agent.new_session() for name, agent in agents.items()}
 
         def once(name: str) -> float:
@@ -173,6 +173,31 @@ def asks_rate(house: House) -> Pair:
 def asks_cpu(house: House) -> Pair:
     """CPU of a tool call that asks, is journalled and run, in us. (``bare`` only asks.)"""
     return _asks(house, lambda count, cpu, _wall: cpu / count / 1e3)
+
+
+def calls_cpu(house: House) -> Pair:
+    """CPU of a tool call that does not ask, journalled and run, in us. (``bare`` only shows calls.)"""
+    count = 300
+    (house.home / "bench.txt").write_text("A line of a small file.\n" * 40)
+    with house.both(BARE) as agents:
+        sessions = {name: agent.new_session() for name, agent in agents.items()}
+
+        def once(name: str) -> float:
+            agent = agents[name]
+            before = agent.cpu_ns()
+            told = agent.turn(sessions[name], f"bench read {count}")
+            spent = agent.cpu_ns() - before
+            done = told.count(b'"status":"completed"')
+            if done != count:
+                raise agent.failed(f"ran {done} calls of {count}")
+            return spent / count / 1e3
+
+        return compare(BARE, 5, once)
+
+
+def ask_cpu(house: House) -> Pair:
+    """CPU of an ask by itself, in us: term2's broker and wire, and nothing that stands behind them."""
+    return _asks(house, lambda count, cpu, _wall: cpu / count / 1e3, ASKER)
 
 
 def cancel(house: House) -> Pair:

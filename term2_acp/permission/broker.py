@@ -219,7 +219,7 @@ class Broker:
             return Abandoned(_STALE)
         match answer:
             case Selected(option_id=option_id):
-                choice = next((choice for choice in offered if choice.value == option_id), None)
+                choice = next((choice for choice in offered if choice == option_id), None)
                 if choice is None:
                     logger.warning("ask %d was answered with an option that was not offered", ask.ask_id)
                     return Refused(_NOT_OFFERED)

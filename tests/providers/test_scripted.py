@@ -241,16 +241,18 @@ async def test_bench_paced(autojump_clock: MockClock) -> None:
     assert trio.current_time() - begin == pytest.approx(0.2)
 
 
-async def test_bench_perm_calls_each_time_with_other_arguments() -> None:
+@pytest.mark.parametrize(("word", "path"), [("perm", "/etc/hosts"), ("read", "bench.txt")])
+async def test_bench_calls_each_time_with_other_arguments(word: str, path: str) -> None:
     seen = set()
     for number in range(3):
-        ((call,), (finished,)) = await bench("bench perm 3", number)
+        ((call,), (finished,)) = await bench(f"bench {word} 3", number)
         assert isinstance(call, ToolCallDelta)
         assert call.name == "read_file"
+        assert json.loads(call.arguments)["path"] == path
         seen.add(call.arguments)
         assert finished == Finished(Finish.TOOL_CALLS)
     assert len(seen) == 3
-    assert await bench("bench perm 3", 3) == [[TextDelta("Done.")], [Finished(Finish.STOP)]]
+    assert await bench(f"bench {word} 3", 3) == [[TextDelta("Done.")], [Finished(Finish.STOP)]]
 
 
 async def test_bench_sh_runs_commands_that_differ() -> None:

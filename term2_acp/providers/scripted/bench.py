@@ -6,6 +6,7 @@ The words of the prompt say what is played:
 - ``bench flood SIZE``: the same without end.
 - ``bench paced N US``: N deltas of 32 characters, US microseconds apart.
 - ``bench perm K``: K replies with one tool call each: a file outside every workspace is read, so each asks.
+- ``bench read K``: the same, but ``bench.txt`` in the workspace is read, which does not ask.
 - ``bench sh K``: K replies with one ``shell`` call each, of a command that does nothing.
 - ``bench sleep``: one ``shell`` call, of a command that says a word and then sleeps.
 - ``bench hang``: nothing, and the stream stays open.
@@ -24,6 +25,7 @@ from term2_acp.providers.scripted.playing import Hang, Played, Wait
 GREETING = "Hello from the scripted model."
 # A file that every system has, that is no secret, and that lies in no workspace.
 OUTSIDE = "/etc/hosts"
+INSIDE = "bench.txt"
 _PACED_SIZE = 32
 _CONTEXT_TOKENS = 128_000
 
@@ -50,7 +52,9 @@ class Bench:
                 paced = (Wait(microseconds / 1_000_000), _text(_PACED_SIZE))
                 return _then_stop(chain.from_iterable(repeat(paced, count)))
             case ["perm"], (count,):
-                return _permission(call) if call < count else _then_stop([TextDelta("Done.")])
+                return _reading(call, OUTSIDE) if call < count else _then_stop([TextDelta("Done.")])
+            case ["read"], (count,):
+                return _reading(call, INSIDE) if call < count else _then_stop([TextDelta("Done.")])
             case ["sh"], (count,):
                 return _command(call, f": {call}") if call < count else _then_stop([TextDelta("Done.")])
             case ["sleep"], ():
@@ -64,9 +68,9 @@ def _text(size: int) -> TextDelta:
     return TextDelta("x" * max(1, size))
 
 
-def _permission(call: int) -> Iterator[Played]:
+def _reading(call: int, path: str) -> Iterator[Played]:
     # Each call differs from the last, or it would be taken for a model that repeats itself.
-    arguments = f'{{"path": "{OUTSIDE}", "start_line": 1, "end_line": {call + 1}}}'
+    arguments = f'{{"path": "{path}", "start_line": 1, "end_line": {call + 1}}}'
     return iter([ToolCallDelta(f"bench_{call}", "read_file", arguments), Finished(Finish.TOOL_CALLS)])
 
 
