@@ -22,16 +22,26 @@ _COMPACTING = (
     "The conversation is being summed up, to make room in the model's context. This may take a minute, and "
     "then the work goes on."
 )
+_COMPACTED = "The conversation was summed up. From here on the model goes by the summary."
+_NOT_COMPACTED = "The conversation was not summed up, and is as it was."
 
 
-def notice_of(event: CompactionUpdate) -> Notice | None:
-    """What a person is told of a compaction whose client knows of none: that it begins.
+def notice_of(event: CompactionUpdate) -> Notice:
+    """What a person is told of a compaction whose client knows of none: that it begins, and how it ended.
 
-    A summary takes as long as a long reply, and nothing else is shown meanwhile.
+    A summary takes as long as a long reply, and nothing else is shown meanwhile. From its end on the model
+    knows less, or has as little room as before: both explain what it does next. The two are messages of
+    their own. A replay has the end alone, as it has of a compaction that is shown as one.
     """
-    if event.status is not CompactionStatus.IN_PROGRESS:
-        return None
-    return Notice(MessageId(f"{event.compaction_id}_began"), Severity.INFO, _COMPACTING)
+    if event.status is CompactionStatus.IN_PROGRESS:
+        return Notice(MessageId(f"{event.compaction_id}_began"), Severity.INFO, _COMPACTING)
+    ended = MessageId(f"{event.compaction_id}_ended")
+    if event.status is CompactionStatus.COMPLETED:
+        return Notice(ended, Severity.INFO, _COMPACTED)
+    if event.status is CompactionStatus.CANCELLED:
+        return Notice(ended, Severity.INFO, _NOT_COMPACTED)
+    why = f"{_NOT_COMPACTED} {event.error}" if event.error else _NOT_COMPACTED
+    return Notice(ended, Severity.WARNING, why)
 
 
 # -- blocks --------------------------------------------------------------------------------------------

@@ -378,10 +378,30 @@ def test_what_is_advertised_is_shown_and_otherwise_is_not(event, update):
     assert [update for update in updates(event) if not _is_notice(update)] == []
 
 
-def test_that_a_compaction_begins_is_a_notice_where_it_is_not_advertised():
-    (shown,) = updates(ev.CompactionUpdate(COMPACTION, ev.CompactionStatus.IN_PROGRESS))
-    assert _is_notice(shown)
-    assert "summed up" in shown["content"][0]["text"]
+@pytest.mark.parametrize(
+    ("status", "error", "severity", "words"),
+    [
+        (ev.CompactionStatus.IN_PROGRESS, None, "info", "is being summed up"),
+        (ev.CompactionStatus.COMPLETED, None, "info", "was summed up"),
+        (ev.CompactionStatus.CANCELLED, None, "info", "was not summed up"),
+        (
+            ev.CompactionStatus.FAILED,
+            "It is busy.",
+            "warning",
+            "was not summed up, and is as it was. It is busy.",
+        ),
+        (ev.CompactionStatus.FAILED, None, "warning", "was not summed up"),
+    ],
+)
+def test_a_compaction_that_is_not_advertised_is_two_notices(status, error, severity, words):
+    summary = "S" if status is ev.CompactionStatus.COMPLETED else None
+    (shown,) = updates(ev.CompactionUpdate(COMPACTION, status, summary, error))
+    assert shown["_meta"]["term2"]["notice"] == severity
+    assert words in shown["content"][0]["text"]
+    began = status is ev.CompactionStatus.IN_PROGRESS
+    assert shown["messageId"] == f"comp_1_{'began' if began else 'ended'}", (
+        "no text goes into one that is over"
+    )
 
 
 def _is_notice(update):

@@ -40,6 +40,7 @@ from tests.kit.wire import Json, Refused
 FRAME_BYTES = 8 * 1024
 CALLS = Finished(Finish.TOOL_CALLS)
 SENTENCE = "The server is full. Try again later."
+SUMMED_UP = "The conversation was summed up. From here on the model goes by the summary."
 PRICED = ModelInfo(context_tokens=100_000, prices=Prices(input=3_000_000, output=15_000_000))
 
 LONG = "".join(f"word {number}, " for number in range(1000))
@@ -208,7 +209,8 @@ class AtV1:
             if frame.get("method") == "session/update" and frame["params"]["sessionId"] == session_id:
                 told.append(frame["params"]["update"])
         screen = fold_v1.fold(u for u in told if u["sessionUpdate"] != "available_commands_update")
-        # That a compaction begins is a message in form only, for a client that knows neither it nor notices.
+        # That a compaction begins is a message in form only, for a client that knows neither it nor notices;
+        # a replay has its end alone.
         screen["things"] = {k: thing for k, thing in screen["things"].items() if not k[1].endswith("_began")}
         return screen
 
@@ -350,7 +352,9 @@ def expected(person: AtV2 | AtV1, outside: Path, *, live: bool) -> list[tuple[st
     ]
     if person.knows_all:
         lines += [("user", "/compact")]
-        lines += [("compaction", "completed", f"Summed up: {LONG}".strip())] if person.full else []
+        lines += [
+            ("compaction", "completed", f"Summed up: {LONG}".strip()) if person.full else (SAID, SUMMED_UP)
+        ]
         lines += [(SAID, ANY), ("user", "look", PICTURE[1]["data"]), (SAID, "I see it.")]
     return lines
 

@@ -191,8 +191,8 @@ class Projection:
             self._tell_calls(frames)
             self._write_all(frames, updates.compaction_to_wire(event, self._room))
             self._end_speech()
-        elif (notice := notice_of(event)) is not None:
-            self._notice(frames, notice)
+        else:
+            self._notice(frames, notice_of(event))
 
     # -- tool calls ------------------------------------------------------------------------------------
 

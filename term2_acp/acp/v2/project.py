@@ -152,9 +152,7 @@ class Projection:
         )
 
     def _compaction_as_notice(self, frames: Frames, event: ev.CompactionUpdate) -> None:
-        notice = notice_of(event)
-        if notice is not None:
-            self._update(frames, updates.notice_to_wire(notice, self._room))
+        self._update(frames, updates.notice_to_wire(notice_of(event), self._room))
 
     def commands(self) -> bytes:
         """The frame that tells which commands there are."""

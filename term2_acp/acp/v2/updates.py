@@ -65,7 +65,10 @@ def began_to_wire(event: ev.ToolCallBegan, _room: int) -> Wire:
 
 
 def notice_to_wire(event: ev.Notice, room: int) -> Wire:
-    """A message, since clients on SDK 1.4.0 know of no notices; marked, since no replay shows it again."""
+    """A message, since clients on SDK 1.4.0 know of no notices; marked, since it is no part of what was said.
+
+    No replay shows it again, but for how a compaction ended.
+    """
     return {
         "sessionUpdate": "agent_message",
         "messageId": event.message_id,

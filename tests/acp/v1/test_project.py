@@ -58,6 +58,9 @@ def text(words):
     return {"type": "text", "text": words}
 
 
+SUMMED_UP = "The conversation was summed up. From here on the model goes by the summary."
+
+
 def chunk(kind, words, message_id="msg_1"):
     return {"sessionUpdate": f"{kind}_chunk", "messageId": message_id, "content": text(words)}
 
@@ -178,7 +181,10 @@ EVENTS = [
         [{"sessionUpdate": "session_info_update", "title": "T", "updatedAt": "2026-11-02T00:00:00.000Z"}],
     ),
     (ev.Notice(MSG, ev.Severity.WARNING, "Busy.\nWaiting."), [chunk("agent_message", "Busy.\nWaiting.")]),
-    (ev.CompactionUpdate(CompactionId("c"), ev.CompactionStatus.COMPLETED, "short"), []),
+    (
+        ev.CompactionUpdate(CompactionId("c"), ev.CompactionStatus.COMPLETED, "short"),
+        [chunk("agent_message", SUMMED_UP) | {"messageId": "c_ended"}],
+    ),
     (
         ev.OptionsUpdate((MODE,)),
         [
@@ -237,11 +243,18 @@ def test_a_notice_has_a_title_and_what_follows_it(said, shown):
     assert updates == ([] if shown is None else [{"sessionUpdate": "notice"} | shown])
 
 
-def test_that_a_compaction_begins_is_a_notice_for_clients_that_know_none():
-    began, words = [ev.CompactionUpdate(CompactionId("c"), ev.CompactionStatus.IN_PROGRESS)], "summed up"
-    (shown,) = told(began)
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (ev.CompactionStatus.IN_PROGRESS, "is being summed up"),
+        (ev.CompactionStatus.COMPLETED, "was summed up"),
+    ],
+)
+def test_a_compaction_is_two_notices_for_clients_that_know_none(status, words):
+    event = [ev.CompactionUpdate(CompactionId("c"), status)]
+    (shown,) = told(event)
     assert (shown["sessionUpdate"], words in shown["content"]["text"]) == ("agent_message_chunk", True)
-    (shown,) = told(began, features=ClientFeatures(notices=True))
+    (shown,) = told(event, features=ClientFeatures(notices=True))
     assert (shown["sessionUpdate"], words in shown["title"]) == ("notice", True)
 
 
