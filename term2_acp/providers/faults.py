@@ -157,6 +157,12 @@ class Faults:
         """The stream is not what it should be; ``reason`` follows the provider's name."""
         return Setback(self.sentence(StreamBroke, reason, words, "Try again."))
 
+    def no_room(self) -> Setback:
+        """The reply is empty, and the request filled the context."""
+        what = "answered with nothing, as it does when a request fills the context that its model has"
+        advice = "Load the model with a larger one, or start a new session."
+        return Setback(self.sentence(ContextOverflow, what, "", advice))
+
     def silent(self, idle_s: float) -> Setback:
         """Nothing meaningful came for the configured time."""
         advice = "Try again, or raise idle_s in [limits] if the model is slow."

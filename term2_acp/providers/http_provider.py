@@ -1,14 +1,15 @@
 """Language model servers that are asked over HTTP, whatever wire they speak.
 
 Theory of operation. ``stream`` sends the request, and waits for the first event *before* its context is
-entered; so every try has an exchange of its own, opened and closed in one place, and whatever is handed
-to the caller has begun and is never repeated. The waits between tries are Trio's sleeps: a cancel ends
-them like anything else. A person is told of a wait that they would notice (``VISIBLE_WAIT_S``).
+entered; so every try has an exchange of its own, opened and closed in one place, and whatever is handed to
+the caller has begun and is never repeated. The waits between tries are Trio's sleeps: a cancel ends them like
+anything else. A person is told of a wait that they would notice (``VISIBLE_WAIT_S``). When the reply was
+read, whoever wants to know more of the model is let in: it is loaded then (``answered``).
 """
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from random import random as _random
@@ -37,14 +38,18 @@ _log = logging.getLogger(__name__)
 # Seconds from the first try on, all tries and the waits between them together, from which on a person is told
 # why nothing comes.
 VISIBLE_WAIT_S = 3.0
+# Bytes of a request that make a token, at least: what has fewer than half of the tokens of the context by
+# this was not too long for it.
+_BYTES_A_TOKEN = 2
 
 
 class HttpProvider:
     """A model server as a provider (``Provider``).
 
     ``base_url`` ends where the wire's path begins. ``key`` is sent as the wire sends keys, if there is one.
-    ``describe`` tells what is known of a model. ``idle_s`` is the longest silence, in seconds. ``random``
-    jitters the waits between tries.
+    ``describe`` tells what is known of a model, and ``answered`` is awaited behind each reply of one; it
+    bounds itself, and raises nothing. ``idle_s`` is the longest silence, in seconds. ``random`` jitters the
+    waits between tries.
     """
 
     merge_text = True
@@ -60,6 +65,7 @@ class HttpProvider:
         idle_s: float,
         key_source: str = "api_key_env",
         describe: Callable[[str], ModelInfo] = lambda _model: ModelInfo(),
+        answered: Callable[[str], Awaitable[None]] | None = None,
         random: Callable[[], float] = _random,
     ) -> None:
         self.name = name
@@ -74,6 +80,7 @@ class HttpProvider:
         self._faults = Faults(name, key_source, (key,) if key else ())
         self._idle_s = idle_s
         self._describe = describe
+        self._answered = answered
         self._random = random
         self._client = HttpClient(base_url)
 
@@ -88,13 +95,18 @@ class HttpProvider:
         tries, asked_at = 0, trio.current_time()
         while True:
             tries += 1
-            body = self._wire.body(request, self.describe(request.model), self.name)
+            info = self.describe(request.model)
+            body = self._wire.body(request, info, self.name)
+            crowded = info.context_assumed or len(body) // _BYTES_A_TOKEN > info.context_tokens // 2
             async with self._client.post(self._url, headers, body) as exchange:
-                stream = HttpStream(exchange, self._wire.reply(), self._faults, self._idle_s)
+                reply = self._wire.reply()
+                stream = HttpStream(exchange, reply, self._faults, self._idle_s, crowded=crowded)
                 setback = await stream.first()
                 if setback is None:
                     yield stream
                     await stream.drain()
+                    if self._answered is not None:
+                        await self._answered(request.model)
                     return
             if setback.opaque_refused and request.has_opaque:
                 # Sealed under another key, or too old: without it the session goes on, with it never again.

@@ -9,16 +9,18 @@ Rules:
   usage may). A server that does not say the second is waited for no longer than ``AFTER_FINISH_S``.
 - After the reply, the body is read to its end, within ``DRAIN_S``, so that the connection can be used again.
 - What arrives in one read is handed on in one list.
+- An empty reply to a request that may have been too long is the fault that it stands for. What was counted of
+  it is handed on before that.
 """
 
 from collections.abc import Sequence
 
 import trio
 
-from term2_acp.providers.base import Delta, Failed
+from term2_acp.providers.base import Delta, Failed, UsageDelta
 from term2_acp.providers.faults import Faults
 from term2_acp.providers.retry import Setback
-from term2_acp.providers.wire import Broken, Reply, ServerError
+from term2_acp.providers.wire import Broken, NoRoom, Reply, ServerError
 from term2_acp.web.client import HttpExchange, HttpResponse
 from term2_acp.web.faults import HttpFault
 from term2_acp.web.sse import EventTooLong, SseEvent, SseParser
@@ -33,12 +35,18 @@ _ERROR_BODY_BYTES = 64 * 1024
 
 
 class HttpStream:
-    """The deltas of one exchange (``DeltaStream``). ``first`` is awaited before the first ``receive``."""
+    """The deltas of one exchange (``DeltaStream``). ``first`` is awaited before the first ``receive``.
 
-    def __init__(self, exchange: HttpExchange, reply: Reply, faults: Faults, idle_s: float) -> None:
+    ``crowded``: the request may have been longer than the model's context, as far as anybody knows.
+    """
+
+    def __init__(
+        self, exchange: HttpExchange, reply: Reply, faults: Faults, idle_s: float, *, crowded: bool = True
+    ) -> None:
         self._exchange = exchange
         self._faults = faults
         self._idle_s = idle_s
+        self._crowded = crowded
         self._response: HttpResponse | None = None
         self._parser = SseParser()
         self._reply = reply
@@ -138,6 +146,12 @@ class HttpStream:
     def _close(self) -> None:
         """The reply is over: hand on its terminal event, or why it has none."""
         outcome = self._reply.close()
+        if isinstance(outcome, NoRoom):
+            if outcome.sure or self._crowded:
+                self._deltas += [delta for delta in outcome.otherwise if isinstance(delta, UsageDelta)]
+                self._setback = self._faults.no_room()
+                return
+            outcome = outcome.otherwise
         if isinstance(outcome, Broken):
             self._setback = self._faults.broke(outcome.reason)
         else:

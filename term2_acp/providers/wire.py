@@ -20,6 +20,18 @@ class Broken:
 
 
 @frozen
+class NoRoom:
+    """The reply has nothing in it, and that may be how the server says that the request was too long.
+
+    ``sure``: nothing else ends so. Where it is not, the size of the request decides, and ``otherwise`` is
+    what the terminal event brings of an empty reply that is no more than that.
+    """
+
+    otherwise: Sequence[Delta]
+    sure: bool = False
+
+
+@frozen
 class ServerError:
     """The server reported an error inside the stream. ``error`` is its JSON value."""
 
@@ -46,7 +58,7 @@ class Reply(Protocol):
         """Take one event. None means that it carried nothing: it does not count as a sign of life."""
         ...
 
-    def close(self) -> Sequence[Delta] | Broken:
+    def close(self) -> Sequence[Delta] | Broken | NoRoom:
         """The stream ended: what the terminal event brings (calls, usage, ``Finished``), or why not."""
         ...
 

@@ -22,6 +22,7 @@ from term2_acp.providers.base import (
     Failed,
     Finish,
     Finished,
+    ModelInfo,
     Opaque,
     Overloaded,
     RateLimited,
@@ -34,6 +35,7 @@ from term2_acp.providers.base import (
     UsageDelta,
     UserSaid,
 )
+from term2_acp.providers.chat.dialects import DIALECTS
 from term2_acp.providers.chat.wire import ChatWire
 from term2_acp.providers.http_provider import HttpProvider
 from tests.kit.model_server import (
@@ -88,8 +90,8 @@ async def read(deltas: DeltaStream) -> list[Delta]:
             return out
 
 
-async def ask(provider: HttpProvider) -> list[Delta]:
-    async with provider.stream(REQUEST) as deltas:
+async def ask(provider: HttpProvider, request: Request = REQUEST) -> list[Delta]:
+    async with provider.stream(request) as deltas:
         return await read(deltas)
 
 
@@ -120,6 +122,74 @@ async def test_a_call() -> None:
             UsageDelta(11, 7),
             Finished(Finish.TOOL_CALLS),
         ]
+
+
+EMPTY: list[Delta] = [UsageDelta(11, 7), Finished(Finish.STOP)]
+ZEROS = {"choices": [], "usage": {"prompt_tokens": 32767, "completion_tokens": 0}}
+FITS_NOT = (
+    "Input does not fit in context length. The input has 31430 tokens, but it only supports 30000 tokens."
+)
+LM_STUDIO_SAYS = (
+    "event: error\ndata: " + json.dumps({"error": {"message": FITS_NOT}, "message": FITS_NOT}) + "\n\n"
+)
+
+
+@asynccontextmanager
+async def lm_studio(answer: Answer, info: ModelInfo) -> AsyncIterator[HttpProvider]:
+    async with open_model_server(answer) as server:
+        wire = ChatWire(DIALECTS["lmstudio"])
+        yield HttpProvider("lmstudio", wire, server.base_url, None, idle_s=20, describe=lambda _: info)
+
+
+@pytest.mark.parametrize(
+    ("info", "size"),
+    [(ModelInfo(context_assumed=True), 1), (ModelInfo(8_000), 9_000)],
+    ids=["unknown", "crowded"],
+)
+async def test_an_empty_reply_of_lm_studio_is_a_request_that_was_too_long(info: ModelInfo, size: int) -> None:
+    request = Request("m", "", [UserSaid("x" * size)])
+    async with lm_studio(plays(chunk(role="assistant"), chunk("stop"), ZEROS), info) as provider:
+        deltas = await ask(provider, request)
+        assert deltas[0] == UsageDelta(32767, 0), "what was counted of it is told"
+        error = failure(deltas)
+        assert isinstance(error, ContextOverflow)
+        assert "answered with nothing" in error.message
+        assert error.message.endswith("Load the model with a larger one, or start a new session.")
+        await provider.aclose()
+
+
+async def test_an_empty_reply_to_a_request_that_had_room_is_one() -> None:
+    async with lm_studio(plays(chunk(role="assistant"), chunk("stop"), USAGE), ModelInfo(8_000)) as provider:
+        assert await ask(provider) == EMPTY
+        await provider.aclose()
+    async with lab(plays(chunk(role="assistant"), chunk("stop"), USAGE)) as (other, _):
+        assert await ask(other) == EMPTY, "another server's says nothing of its context"
+
+
+async def test_lm_studio_may_say_so_too() -> None:
+    async with lm_studio(body(LM_STUDIO_SAYS.encode(), "text/event-stream"), ModelInfo(8_000)) as provider:
+        error = failure(await ask(provider))
+        assert isinstance(error, ContextOverflow)
+        assert "31430 tokens" in error.message
+        await provider.aclose()
+
+
+CUT_AT_ONCE = {"choices": [], "usage": {"prompt_tokens": 8191, "completion_tokens": 1}}
+
+
+async def test_a_reply_that_is_cut_before_its_first_word_had_no_room() -> None:
+    """As Ollama's, which cuts a request to its context and then has no token left."""
+    async with lab(plays(chunk(role="assistant", content=""), chunk("length"), CUT_AT_ONCE)) as (provider, _):
+        deltas = await ask(provider)
+        assert deltas[0] == UsageDelta(8191, 1)
+        assert isinstance(failure(deltas), ContextOverflow)
+    async with lab(plays(chunk("length"))) as (provider, server):
+        assert isinstance(failure(await ask(provider)), ContextOverflow)
+        assert len(server.calls) == 1
+    hidden = {"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 4096}}
+    for value in (hidden, chunk(content="x"), chunk(reasoning="x"), HALF_CALL):
+        async with lab(plays(value, chunk("length"))) as (provider, _):
+            assert (await ask(provider))[-1] == Finished(Finish.LENGTH), "it wrote, shown or not"
 
 
 async def test_no_key_sends_no_header() -> None:

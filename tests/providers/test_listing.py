@@ -18,6 +18,7 @@ from term2_acp.providers.servers.listing import (
     ServerModel,
     read_models,
     read_props,
+    read_running,
     read_show,
 )
 
@@ -307,6 +308,9 @@ def test_what_llama_cpp_runs_with(value: Any, facts: tuple[int | None, bool | No
             },
             (16384, True),
         ),
+        ({"model_info": {"x.context_length": 8192}, "parameters": "num_ctx 131072"}, (8192, None)),
+        ({"model_info": {}, "parameters": "num_ctx 4096"}, (4096, None)),
+        ({"model_info": {"x.context_length": 8192}, "parameters": "num_ctx 0"}, (8192, None)),
         ({"model_info": {"x.context_length": "131072"}, "parameters": "num_ctx many"}, (None, None)),
         ({"model_info": {"x.context_length": -5}, "capabilities": "vision"}, (None, None)),
         ({"model_info": [], "parameters": {}}, (None, None)),
@@ -318,9 +322,32 @@ def test_what_ollama_says_of_one_model(value: Any, facts: tuple[int | None, bool
     assert (found.context_tokens, found.sees_images) == facts
 
 
+RUNNING = {"name": "qwen3:8b", "model": "qwen3:8b", "size_vram": 0, "context_length": 4096}
+
+
+@pytest.mark.parametrize(
+    ("value", "model", "context"),
+    [
+        ({"models": [RUNNING]}, "qwen3:8b", 4096),
+        ({"models": [RUNNING | {"name": "m:latest", "model": "m:latest"}]}, "m", 4096),
+        ({"models": [{"name": "other", "context_length": 1}, RUNNING]}, "qwen3:8b", 4096),
+        ({"models": [RUNNING, RUNNING | {"context_length": 2048}]}, "qwen3:8b", 2048),
+        ({"models": [RUNNING]}, "qwen3", None),
+        ({"models": [RUNNING | {"context_length": 0}]}, "qwen3:8b", None),
+        ({"models": [{"name": "qwen3:8b"}]}, "qwen3:8b", None),
+        ({"models": [{"name": ["qwen3:8b"], "model": {}}, 5]}, "qwen3:8b", None),
+        ({"models": {}}, "qwen3:8b", None),
+        ([RUNNING], "qwen3:8b", None),
+    ],
+)
+def test_what_ollama_has_loaded_a_model_with(value: Any, model: str, context: int | None) -> None:
+    assert read_running(json.dumps(value).encode(), model) == context
+
+
 def test_bodies_that_do_not_parse_say_nothing() -> None:
     for body in (b"", b"{", b"[" * 100_000, b"\xff"):
         assert read_props(body) == read_show(body) == ServerFacts()
+        assert read_running(body, "m") is None
 
 
 JSON = st.recursive(
@@ -338,7 +365,9 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_whatever_stands_in_an_answer_nothing_is_raised(value: Any) -> None:
-    for read in (read_models, read_props, read_show):
-        for body in (value, {"data": [value]}, {"models": [{"id": "m", "meta": value, "pricing": value}]}):
+    for read in (read_models, read_props, read_show, lambda body: read_running(body, "m")):
+        running = {"name": "m", "model": value, "context_length": value}
+        entry = {"id": "m", "meta": value, "pricing": value}
+        for body in (value, {"data": [value]}, {"models": [entry, running, {"name": value}]}):
             found = read(json.dumps(body).encode())
-            assert found is None or isinstance(found, Page | ServerFacts)
+            assert found is None or isinstance(found, Page | ServerFacts | int)

@@ -72,11 +72,38 @@ async def test_ollama_says_more_at_its_own_addresses() -> None:
         assert [(call.method, call.path) for call in server.calls] == [
             ("GET", "/api/tags"),
             ("POST", "/api/show"),
+            ("GET", "/api/ps"),
         ]
         assert server.calls[1].json == {"model": "qwen3:8b"}
         # One that its list does not name, as a person may write it: it is told of, and nothing is refused.
         found = await listing_of(known, "qwen3")
         assert (ids(found), found.whole) == (["qwen3:8b", "qwen3"], False)
+
+
+@pytest.mark.parametrize(
+    ("running", "parameters", "context", "loaded"),
+    [
+        ([], "", 262144, False),
+        ([], "num_ctx 16384", 16384, False),
+        ([{"name": "m:latest", "context_length": 4096}], "", 4096, True),
+        ([{"name": "m:latest", "context_length": 4096}], "num_ctx 16384", 4096, True),
+        ([{"name": "m:latest", "context_length": 524288}], "", 262144, True),
+        ([{"name": "other", "context_length": 4096}], "", 262144, False),
+    ],
+)
+async def test_what_ollama_serves_counts_and_not_what_the_model_was_trained_for(
+    running: list[Any], parameters: str, context: int, loaded: bool
+) -> None:
+    show = {"model_info": {"x.context_length": 262144}, "parameters": parameters}
+    answers = {
+        "/api/tags": {"models": [{"name": "m"}]},
+        "/api/show": show,
+        "/api/ps": {"models": running},
+    }
+    async with open_model_server(routes(answers)) as server:
+        found = (await listing_of(preset_at("ollama", server.base_url), "m")).named("m")
+        assert found is not None
+        assert (found.facts.context_tokens, found.loaded, found.fleeting) == (context, loaded, True)
 
 
 async def test_llama_cpp_says_what_it_runs_with() -> None:

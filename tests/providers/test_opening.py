@@ -1,6 +1,8 @@
 """From what was resolved to what answers: the right wire at the right address, a provider that cannot be used
 as one whose prompts say why, and a model of which nobody knows anything described by its own server, once."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from term2_acp.domain.effort import Effort
 from term2_acp.providers.base import (
     FALLBACK_CONTEXT_TOKENS,
     Failed,
+    Finished,
     ModelChoice,
     NotUsable,
     ProviderError,
@@ -33,7 +36,7 @@ from term2_acp.providers.servers.known import Known, known_providers
 from term2_acp.providers.servers.presets import PRESETS
 from term2_acp.providers.servers.wires import wire_of
 from tests.kit.listing import lists, preset_at, routes
-from tests.kit.model_server import never, open_model_server, says
+from tests.kit.model_server import Call, ModelServer, never, open_model_server, says
 
 # A test waits for an event, and this long only when something is broken.
 LONG_S = 20.0
@@ -201,6 +204,93 @@ async def test_a_server_describes_its_model_before_the_first_request_and_once(tm
         kept = ModelsCache(str(tmp_path)).listing(server.base_url, local=True)
         assert kept is not None
         assert [model.id for model in kept.listing.models] == ["m"]
+
+
+@asynccontextmanager
+async def ollama(running: list[Any], parameters: str = "") -> AsyncIterator[tuple[Any, ModelServer]]:
+    """A server like Ollama with the model ``m``; whatever ``running`` holds is loaded."""
+    answers: dict[str, Any] = {
+        "/api/tags": {"models": [{"name": "m"}]},
+        "/api/show": {"model_info": {"x.context_length": 262144}, "parameters": parameters},
+        "/v1/chat/completions": says("hello"),
+    }
+
+    async def answer(call: Call) -> None:
+        await routes(answers | {"/api/ps": {"models": running}})(call)
+
+    async with open_model_server(answer) as server:
+        source = source_of(preset_at("ollama", server.base_url), "m", None)
+        yield source, server
+        await source.aclose()
+
+
+async def context_of(source: Any) -> int:
+    choice = await choice_of(source)
+    tokens: int = choice.provider.describe("m").context_tokens
+    return tokens
+
+
+async def prompted(source: Any) -> int:
+    """The tokens of the context that are known behind the reply to a prompt."""
+    choice = await choice_of(source)
+    with trio.fail_after(LONG_S):
+        async with choice.provider.stream(Request("m", "", [UserSaid("hi")])) as deltas:
+            while not isinstance((await deltas.receive())[-1], Finished):
+                pass
+    tokens: int = choice.provider.describe("m").context_tokens
+    return tokens
+
+
+async def test_what_a_model_is_loaded_with_is_known_behind_its_first_reply() -> None:
+    running: list[Any] = []
+    async with ollama(running) as (source, server):
+        assert await context_of(source) == 262144, "what it can take at most"
+        running.append({"name": "m", "context_length": 4096})
+        assert await prompted(source) == 4096
+        calls = len(server.calls)
+        assert await prompted(source) == 4096
+        asked = [call.path for call in server.calls[calls:]]
+        assert asked == ["/api/tags", "/api/show", "/api/ps", "/v1/chat/completions"], "none behind the reply"
+
+
+async def test_a_model_that_is_loaded_anew_is_asked_for_with_the_next_prompt() -> None:
+    running = [{"name": "m", "context_length": 4096}]
+    async with ollama(running) as (source, _):
+        assert await context_of(source) == 4096
+        running.clear()
+        assert await context_of(source) == 4096, "it may come back as it was"
+        running.append({"name": "m", "context_length": 32768})
+        assert await prompted(source) == 32768
+
+
+async def test_a_model_that_is_never_said_to_be_loaded_is_asked_for_twice_a_prompt() -> None:
+    async with ollama([], "num_ctx 8192") as (source, server):
+        for _ in range(2):
+            choice = await choice_of(source)
+            for _ in range(3):
+                async with choice.provider.stream(Request("m", "", [UserSaid("hi")])) as deltas:
+                    while not isinstance((await deltas.receive())[-1], Finished):
+                        pass
+            assert choice.provider.describe("m").context_tokens == 8192
+        assert [call.path for call in server.calls].count("/api/ps") == 4
+
+
+async def test_a_server_that_is_gone_for_a_moment_leaves_what_was_known() -> None:
+    running = [{"name": "m", "context_length": 4096}]
+    async with ollama(running) as (source, server):
+        assert await context_of(source) == 4096
+    choice = await choice_of(source)  # nobody listens any more
+    assert choice.provider.describe("m").context_tokens == 4096
+    assert server.base_url
+
+
+async def test_the_file_has_nothing_for_good_of_what_is_loaded(tmp_path: Path) -> None:
+    own = {"data": [{"id": "m", "state": "loaded", "loaded_context_length": 4096}]}
+    async with open_model_server(routes({"/api/v0/models": own})) as server:
+        provider = preset_at("lmstudio", server.base_url)
+        assert await context_of(source_of(provider, "m", tmp_path)) == 4096
+        own["data"][0]["loaded_context_length"] = 32768
+        assert await context_of(source_of(provider, "m", tmp_path)) == 32768
 
 
 async def test_a_server_that_does_not_know_leaves_the_stated_fallback() -> None:

@@ -89,6 +89,7 @@ class Dialect:
     - ``image_types``: the MIME types of images that it can read.
     - ``thinks_in_text``: whether thoughts may come as ``<think>`` at the beginning of the text.
     - ``tells_cost``: whether ``usage.cost`` is in US dollars.
+    - ``silent_overflow``: whether a request that is longer than the context is answered with an empty reply.
     """
 
     effort: Callable[[Effort], Fields] = _our_word
@@ -103,6 +104,7 @@ class Dialect:
     image_types: frozenset[str] = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
     thinks_in_text: bool = False
     tells_cost: bool = False
+    silent_overflow: bool = False
 
 
 _THREE_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
@@ -128,7 +130,12 @@ DIALECTS: Mapping[str, Dialect] = {
         image_types=frozenset({"image/png", "image/jpeg", "image/gif", "image/bmp"}),
         thinks_in_text=True,
     ),
-    "lmstudio": Dialect(effort=_word(minimal="low"), image_types=_THREE_IMAGE_TYPES, thinks_in_text=True),
+    "lmstudio": Dialect(
+        effort=_word(minimal="low"),
+        image_types=_THREE_IMAGE_TYPES,
+        thinks_in_text=True,
+        silent_overflow=True,  # of GGUF models; it says so of others
+    ),
     "vllm": Dialect(thinks_in_text=True),
     "groq": Dialect(
         effort=_word(minimal="low", xhigh="high"),

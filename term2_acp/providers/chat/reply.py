@@ -17,6 +17,9 @@ Rules, each for servers that were seen to need it:
 - An error may stand in the event, in its choice (OpenRouter) or in ``x_groq``, or be all of the event.
 - An event that carries nothing is no sign of life, so that empty ones cannot keep a dead stream alive. Nor
   is a usage that was told before, or another reason to stop.
+- A reply with nothing in it may be all that a server says of a request that was too long: of one that stopped
+  at its length before the first word nothing else can be meant, and of one that just ended where the dialect
+  knows.
 - Half of a surrogate pair waits for the other half; what comes out is Unicode.
 """
 
@@ -31,7 +34,7 @@ from term2_acp.providers.chat.opaque import Back, Field, Keeper
 from term2_acp.providers.chat.think import ThinkGate
 from term2_acp.providers.chat.usage import usage_of
 from term2_acp.providers.text import TextPieces, well_formed
-from term2_acp.providers.wire import Broken, ServerError
+from term2_acp.providers.wire import Broken, NoRoom, ServerError
 from term2_acp.providers.wire_values import NOT_STRICT, decode_loosely, value_of
 
 
@@ -44,7 +47,9 @@ class ChatReply:
         self._native_finish = ""
         self._calls = CallGatherer()
         self._usage: UsageDelta | None = None
+        self._said = False
         self._tells_cost = dialect.tells_cost
+        self._silent_overflow = dialect.silent_overflow
         self._keeper = None if dialect.back is Back.NOTHING else Keeper(dialect.back)
         self._thoughts: list[str] | None = [] if self._keeper and self._keeper.wants_thoughts else None
         self._field: Field = "reasoning_content"
@@ -90,7 +95,7 @@ class ChatReply:
             alive = self._take_usage(chunk.usage or groq.get("usage"), chunk.timings) or alive
         return deltas if alive else None
 
-    def close(self) -> list[Delta] | Broken:
+    def close(self) -> list[Delta] | Broken | NoRoom:
         """See ``Reply``."""
         if self.finish is None:
             return Broken("ended its answer in the middle")
@@ -112,7 +117,14 @@ class ChatReply:
             if self._keeper is not None:
                 kept = self._keeper.data(self._thoughts or (), self._field, self._calls.extras)
         usage = [] if self._usage is None else [self._usage]
-        return [*self._held_back(), *calls, *usage, Finished(finish, kept)]
+        deltas = [*self._held_back(), *calls, *usage, Finished(finish, kept)]
+        if self._said:
+            return deltas
+        # Thoughts that are not shown are counted: a reply that they took all of had room.
+        cut = finish is Finish.LENGTH and (self._usage is None or self._usage.output_tokens <= 1)
+        if cut or (finish is Finish.STOP and self._silent_overflow):
+            return NoRoom(deltas, sure=cut)
+        return deltas
 
     def _take_choice(self, choice: Choice, deltas: list[Delta]) -> bool | Broken | ServerError:
         """Take what one choice of an event holds; return whether it held anything."""
@@ -126,6 +138,7 @@ class ChatReply:
             if isinstance(taken, Broken):
                 return taken
             alive = taken
+            self._said = self._said or taken
         if choice.finish_reason:
             alive = alive or self.finish is None
             if self.finish is None or not stands(self.finish, self._native_finish):

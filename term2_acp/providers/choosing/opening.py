@@ -148,6 +148,7 @@ class Opener:
             idle_s=self._idle_s,
             key_source=provider.key_source,
             describe=described.info,
+            answered=described.answered,
         )
         return _Opened(opened, described.learn)
 

@@ -158,7 +158,7 @@ def _to_row(model: ServerModel) -> _Model:
         model.talks,
         model.loaded,
         model.owner,
-        model.told,
+        model.told and not model.fleeting,
     )
 
 

@@ -6,7 +6,7 @@ So all of them are looked for in every entry, whoever sent it, and what is not u
 - OpenRouter: ``context_length``, ``top_provider``, ``architecture``, ``pricing`` (USD of one token, as text);
 - vLLM: ``max_model_len``; llama.cpp: ``meta.n_ctx_train``, ``capabilities``, and what runs in ``/props``;
 - LM Studio: ``loaded_context_length``, ``max_context_length``, ``type``, ``state``;
-- Ollama: ``details.families``, and the rest of it in ``/api/show``;
+- Ollama: ``details.families``, the rest of it in ``/api/show``, and what is in memory in ``/api/ps``;
 - Groq: ``context_window``; Mistral: ``max_context_length``, ``capabilities``;
 - Anthropic: ``max_input_tokens``, ``max_tokens``, ``capabilities``.
 
@@ -52,7 +52,8 @@ class ServerModel:
     """One model of a server. ``talks`` is False for models that answer with something else than words.
 
     ``loaded`` says that it is in memory, ``owner`` is what the server calls its owner. ``told`` is True once
-    its server was asked for this model alone.
+    its server was asked for this model alone. ``fleeting``: how large its context is, is decided each time
+    that it is loaded; until then what is known is only what it could be at most.
     """
 
     id: str
@@ -61,6 +62,7 @@ class ServerModel:
     loaded: bool = False
     owner: str = ""
     told: bool = False
+    fleeting: bool = False
 
 
 @frozen
@@ -114,20 +116,40 @@ def read_props(body: bytes) -> ServerFacts:
 def read_show(body: bytes) -> ServerFacts:
     """What Ollama says of one model: the answer of ``/api/show``.
 
-    A length that the model is set to (``num_ctx``) holds rather than what it could take.
+    Its context is the smaller of what it was trained for and what it is set to (``num_ctx``): the server
+    loads it with no more than either. Where nothing is set, it may be loaded with far less (see
+    ``read_running``).
     """
     value = _mapping(_decode(body))
     context = None
     for name, fact in _mapping(value.get("model_info")).items():
         if isinstance(name, str) and name.endswith(".context_length"):
-            context = fact
+            context = ServerFacts(fact).context_tokens
     parameters = value.get("parameters")
     number = _NUMBER.search(parameters) if isinstance(parameters, str) else None
     if number is not None:
-        context = int(number[1])
+        context = least(context, ServerFacts(int(number[1])).context_tokens)
     abilities = value.get("capabilities")
     sees = "vision" in abilities if isinstance(abilities, list) else None
     return ServerFacts(context, None, sees)
+
+
+def read_running(body: bytes, model: str) -> int | None:
+    """The tokens of the context that Ollama has loaded a model with, by the answer of ``/api/ps``.
+
+    None where it is not loaded, or an older server does not say. What is longer it cuts without a word.
+    """
+    entries = _mapping(_decode(body)).get("models")
+    names, found = (model, f"{model}:latest"), None
+    for entry in map(_mapping, entries[:MAX_MODELS] if isinstance(entries, list) else ()):
+        if entry.get("name") in names or entry.get("model") in names:
+            found = least(found, ServerFacts(entry.get("context_length")).context_tokens)
+    return found
+
+
+def least(*numbers: int | None) -> int | None:
+    """The smallest of the numbers that are known; None where none is."""
+    return min((number for number in numbers if number is not None), default=None)
 
 
 def _models(entries: list[Any]) -> Iterator[ServerModel]:

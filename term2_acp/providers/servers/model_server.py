@@ -6,6 +6,9 @@ Rules:
   and LM Studio tell more at addresses of their own, beside the compatible ones; they are asked there too, and
   an answer that is none changes nothing.
 - A list has a bounded number of bytes, pages and models. What could not be read to its end is not ``whole``.
+- Ollama and LM Studio decide how large a model's context is when they load it, by their own settings and the
+  memory that there is. What a model could have is then no more than a bound: what is loaded counts, and what
+  is not is to be asked again once it is (``ServerModel.fleeting``).
 - Nothing here keeps a clock: whoever asks has a cancel scope. Faults are values (``NoList``).
 """
 
@@ -24,8 +27,10 @@ from term2_acp.providers.servers.listing import (
     Listing,
     Page,
     ServerModel,
+    least,
     read_models,
     read_props,
+    read_running,
     read_show,
 )
 from term2_acp.providers.servers.presets import MESSAGES
@@ -89,7 +94,7 @@ class ModelServer:
         if isinstance(listing, NoList):
             return listing
         entry = listing.named(model) or ServerModel(model)
-        told = evolve(entry, facts=_over(await self._more(entry), entry.facts), told=True)
+        told = evolve(await self._more(entry), told=True)
         if listing.named(model) is None:
             return Listing((*listing.models, told), whole=False) if told.facts != ServerFacts() else listing
         return evolve(listing, models=tuple(told if each is entry else each for each in listing.models))
@@ -98,21 +103,33 @@ class ModelServer:
         """Close the connections."""
         await self._client.aclose()
 
-    async def _more(self, entry: ServerModel) -> ServerFacts:
+    async def _more(self, entry: ServerModel) -> ServerModel:
+        """The entry, with what its server tells of this model alone."""
         like = self.known.like
         kind = like.name if like is not None and like.port is not None else _OWNERS.get(entry.owner)
         match kind:
             case "llama.cpp":
                 body = await self._get(f"{self._root}/props")
-                return read_props(body) if isinstance(body, bytes) else ServerFacts()
+                return _with(entry, read_props(body)) if isinstance(body, bytes) else entry
             case "ollama":
-                body = await self._post(f"{self._root}/api/show", {"model": entry.id})
-                return read_show(body) if isinstance(body, bytes) else ServerFacts()
+                return await self._ollama(entry)
             case "lmstudio" if like is None:
                 page = await self._page(f"{self._root}/api/v0/models")
                 found = Listing(page.models).named(entry.id) if isinstance(page, Page) else None
-                return found.facts if found is not None else ServerFacts()
-        return ServerFacts()
+                told = entry if found is None else evolve(_with(entry, found.facts), loaded=found.loaded)
+                return evolve(told, fleeting=True)
+            case "lmstudio":
+                return evolve(entry, fleeting=True)
+        return entry
+
+    async def _ollama(self, entry: ServerModel) -> ServerModel:
+        body = await self._post(f"{self._root}/api/show", {"model": entry.id})
+        told = _with(entry, read_show(body)) if isinstance(body, bytes) else entry
+        body = await self._get(f"{self._root}/api/ps")
+        running = read_running(body, entry.id) if isinstance(body, bytes) else None
+        context = least(running, told.facts.context_tokens)
+        facts = evolve(told.facts, context_tokens=context)
+        return evolve(told, facts=facts, loaded=running is not None, fleeting=True)
 
     async def _pages(self) -> Listing | NoList:
         url = f"{self._base}/models"
@@ -174,11 +191,13 @@ class ModelServer:
         return NoList(self._faults.sentence(StreamBroke, what, "", advice), answered=True)
 
 
-def _over(more: ServerFacts, known: ServerFacts) -> ServerFacts:
-    """The facts of one model alone, over those that its entry in the list has."""
-    return ServerFacts(
+def _with(entry: ServerModel, more: ServerFacts) -> ServerModel:
+    """The entry with the facts of this model alone laid over those that it has in the list."""
+    known = entry.facts
+    facts = ServerFacts(
         more.context_tokens or known.context_tokens,
         more.output_tokens or known.output_tokens,
         known.sees_images if more.sees_images is None else more.sees_images,
         known.prices if more.prices is None else more.prices,
     )
+    return evolve(entry, facts=facts)
