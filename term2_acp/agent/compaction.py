@@ -20,7 +20,8 @@ that keeps prompts finds this one, and some take no history with calls without t
 behind it. Where that does not fit its context, it is told only what is to be summarised, made smaller where
 it must be (``shrinking``). One call, and no second try but the provider's own and one: a request that the
 server finds too long is made half as long. A summary that is empty, refused, cut or too long, or a reply that
-uses a tool, is no summary, and its tool is not run. What the model says becomes no message. It is kept with
+uses a tool, is no summary, and its tool is not run. One that is longer than it was asked to be has to be
+shorter than what it stands for. What the model says becomes no message. It is kept with
 the compaction's last update, and ``transcript`` folds it into the history from there, live and from the
 journal alike.
 
@@ -48,6 +49,7 @@ from term2_acp.agent.context import (
     start_of,
     summary_tokens,
     summary_words,
+    tokens_of,
     window_of,
 )
 from term2_acp.agent.shrinking import shrunk
@@ -85,6 +87,10 @@ _WITH_LAST = (
     "You will go on from that summary, the person's last words and the last {kept} messages above, which "
     "stay as they are: none of the other messages and none of the other tools' results will be there."
 )
+_AT_WORK = (
+    " You are at work on the person's last words: repeat those words, in full unless they are longer than a "
+    "page, and say exactly where the work stands."
+)
 _BEFORE_LAST = (
     "What came after the messages above stays as it is, and so do the person's last words. You will go on "
     "from your summary and from that: none of the messages above and none of the tools' results will be "
@@ -117,22 +123,22 @@ async def compact(
     instructions: str | None = None,
     kept: int = 0,
     most: int | None = None,
+    at_work: bool = False,
 ) -> CompactionUpdate | None:
     """Have the session's model summarise the history, and go on from the summary. See the module.
 
     ``forget_reads`` is called when the model is no longer told what it read. ``instructions`` are the
     person's own words about the summary. The last ``kept`` messages stay as they are. ``most`` are the tokens
-    that a request may have, where that is not what is known of the model. Between two replies of a turn
-    only: no tool call may be open.
-    Returns the last update, which was shown and kept; None when there is nothing to compact. Cancelled, it
-    shows how it ended.
+    that a request may have, where that is not what is known of the model. ``at_work``: a turn goes on from
+    it. Between two replies of a turn only: no tool call may be open. Returns the last update, which was shown
+    and kept; None when there is nothing to compact. Cancelled, it shows how it ended.
     """
     transcript = asking.transcript
     if not transcript.compactable(kept):
         return None
     history = transcript.messages()
     kept = len(history) - start_of(history, kept)
-    question = _Question(asking, instructions, history, kept, most or window_of(asking.info))
+    question = _Question(asking, instructions, history, kept, most or window_of(asking.info), at_work)
     ended = CompactionUpdate(new_compaction_id(), CompactionStatus.IN_PROGRESS)
     await asking.ports.emit([ended])
     ended = evolve(ended, status=CompactionStatus.CANCELLED)
@@ -172,6 +178,12 @@ class _Question:
     history: Sequence[Message]
     kept: int
     window: int | None
+    at_work: bool = False
+
+    @property
+    def longest(self) -> int:
+        """The tokens of the longest summary that is taken: more than it was asked for only if that helps."""
+        return max(summary_tokens(self.window), estimate(self._summarised))
 
     def messages(self) -> Sequence[Message] | None:
         """All that there is, or as much as fits; None where nothing does."""
@@ -200,6 +212,8 @@ class _Question:
         text = (
             _CUT_HERE + what_stays.format(kept=self.kept) + _PROMPT.format(words=summary_words(self.window))
         )
+        if self.at_work and not self.kept:
+            text = text.replace(_ALONE, _ALONE + _AT_WORK, 1)
         if self.instructions is not None and self.instructions.strip():
             asks = self.asking.mind.redactor.redact(self.instructions.strip())
             text += f"\n\nThe person asks of this summary: {asks}"
@@ -215,7 +229,7 @@ async def _answered(question: _Question, begun: CompactionUpdate, usage: list[ev
     if overflowed(fold.end) and not text and (half := question.half(messages)) is not None:
         usage += asking.broke_off()
         fold, text = await _reply(asking, half)
-    ended = _judged(evolve(begun, kept=question.kept), fold, text)
+    ended = _judged(evolve(begun, kept=question.kept), fold, text, question.longest)
     usage += _counted(question, fold, ended)
     return ended
 
@@ -234,8 +248,8 @@ async def _reply(asking: Asking, messages: Sequence[Message]) -> tuple[ReplyFold
     return fold, "".join(parts).strip()
 
 
-def _judged(begun: CompactionUpdate, fold: ReplyFold, text: str) -> CompactionUpdate:
-    """How a compaction ended, by the reply of its model."""
+def _judged(begun: CompactionUpdate, fold: ReplyFold, text: str, longest: int) -> CompactionUpdate:
+    """How a compaction ended, by the reply of its model. A summary may have the ``longest`` tokens."""
     error = None
     if isinstance(fold.end, Failed):
         error = fold.end.error.message
@@ -247,6 +261,8 @@ def _judged(begun: CompactionUpdate, fold: ReplyFold, text: str) -> CompactionUp
         error = _TOOL
     elif not text:
         error = _EMPTY
+    elif tokens_of(text) > longest:
+        error = _TOO_LONG
     if error is not None:
         return evolve(begun, status=CompactionStatus.FAILED, error=error, kept=0)
     return evolve(begun, status=CompactionStatus.COMPLETED, summary=text)

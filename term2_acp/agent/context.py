@@ -26,9 +26,17 @@ from term2_acp.providers.base import (
     UserSaid,
 )
 
-# Bytes of UTF-8 that make a token, at least: English has four to five characters to a token and code about
-# as many; scripts of three bytes a character have about one token for each. Fewer than are found in practice.
+# Letters and blanks that make a token, at least: English has four to five to a token, and so have the names
+# and words in code. Of digits and marks, which tokenizers take by ones, twos and threes, two make one. Beyond
+# ASCII three bytes of UTF-8 do: scripts of three bytes a character have about one token for each, those of
+# two bytes somewhat less.
 BYTES_A_TOKEN = 4
+# A text with so many bytes for each blank or line end in it is none: base64, hexadecimal, minified code. Of
+# these two bytes make a token, letters too. What is shorter than the second number may be words, paths and
+# ids.
+_DENSE = 64
+_DENSE_FROM = 2_048
+_LETTERS_AND_SPACE = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \n\r\t"
 # Tokens that a message or a call costs beside its text: roles, ids, marks.
 TOKENS_A_MESSAGE = 8
 # Tokens of one image. The vendors count 300 to 1,600 for one of ordinary size, some twice that for a large
@@ -73,9 +81,16 @@ class Reading:
 
 
 def tokens_of(text: str) -> int:
-    """The tokens of a text, by its length."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return -(-size // BYTES_A_TOKEN)
+    """The tokens of a text, by its length and by what it is made of."""
+    near = text.encode("ascii", "ignore")
+    size, far = len(near), 0
+    if size < len(text):
+        far = len(text.encode("utf-8", "surrogatepass")) - size
+    marks = len(near.translate(None, _LETTERS_AND_SPACE))
+    if size >= _DENSE_FROM and (near.count(b" ") + near.count(b"\n")) * _DENSE < size:
+        marks = size
+    twelfths = 3 * (size - marks) + 6 * marks + 4 * far
+    return -(-twelfths // 12)
 
 
 def estimate(messages: Sequence[Message]) -> int:
@@ -89,7 +104,7 @@ def fixed_tokens(system: str, specs: Sequence[ToolSpec]) -> int:
         TOKENS_A_MESSAGE
         + tokens_of(spec.name)
         + tokens_of(spec.description)
-        + -(-len(msgspec.json.encode(spec.schema)) // BYTES_A_TOKEN)
+        + tokens_of(msgspec.json.encode(spec.schema).decode())
         for spec in specs
     )
     return tokens_of(system) + tools
@@ -117,9 +132,13 @@ def _of_message(message: Message) -> int:
 
 def window_of(info: ModelInfo) -> int | None:
     """The tokens that a request to the model may have; None where that is not known, or is too little."""
-    if info.context_assumed or info.context_tokens < SMALLEST_WINDOW:
-        return None
-    return info.context_tokens
+    stated = stated_of(info)
+    return None if stated is None or stated < SMALLEST_WINDOW else stated
+
+
+def stated_of(info: ModelInfo) -> int | None:
+    """The tokens of the model's context, as somebody says; None where nobody does."""
+    return None if info.context_assumed or info.context_tokens <= 0 else info.context_tokens
 
 
 def overflowed(end: Finished | Failed | None) -> bool:

@@ -31,14 +31,23 @@ from term2_acp.agent.context import (
     kept_tokens,
     limit_of,
     next_tokens,
+    stated_of,
     summary_tokens,
     window_of,
 )
+from term2_acp.domain import events as ev
 from term2_acp.domain.events import CompactionStatus, CompactionUpdate
+from term2_acp.domain.ids import new_message_id
+from term2_acp.providers.base import ToolAnswered
 
 # Compactions that one turn makes. In a small context one makes room for a few calls of the model, and a turn
 # has a hundred of them unless its person said otherwise.
 MAX_COMPACTIONS = 30
+
+_TOO_SMALL = (
+    "The model is to be told about {size:,} tokens, and its context has {stated:,}: its server may refuse "
+    "that, or cut it without a word. Load the model with a larger context, or choose another."
+)
 
 
 @define(eq=False)
@@ -49,6 +58,7 @@ class Relief:
     forget_reads: Callable[[], None]
     _left: int = field(default=MAX_COMPACTIONS, init=False)
     _by_estimate: bool = field(default=True, init=False)
+    _warned: bool = field(default=False, init=False)
 
     @property
     def spent(self) -> bool:
@@ -57,23 +67,27 @@ class Relief:
 
     async def before_call(self) -> CompactionUpdate | None:
         """Compact where the next request would leave too little room: how that ended, None where it need not
-        be or would not help.
+        be or would not help. The person is told of a request that is longer than the context all the same.
 
         Cancelled, it shows how it ended.
         """
+        ended = await self._by_the_estimate()
+        self._warn()
+        return ended
+
+    async def _by_the_estimate(self) -> CompactionUpdate | None:
         window = self._window()
         if window is None or not self._by_estimate or not self._left:
             return None
         limit = limit_of(window)
         if self._next_tokens() <= limit:
             return None
-        for room in (kept_room_of(window), 0):
-            kept = self._kept(room)
-            if self._is_worth_it(kept, window, limit):
-                ended = await self._compact(kept, window)
-                self._by_estimate = completed(ended) and self._next_tokens() <= limit
-                return ended
-        return None
+        kept = self._helpful(window, limit)
+        if kept is None:
+            return None
+        ended = await self._compact(kept, window)
+        self._by_estimate = completed(ended) and self._next_tokens() <= limit
+        return ended
 
     async def after_overflow(self) -> CompactionUpdate | None:
         """Compact a history that the provider found too long: how that ended, None where nothing can be done.
@@ -85,24 +99,59 @@ class Relief:
             return None
         # Of the count and the estimate the larger: a request that is still too long is halved.
         whole = max(self._next_tokens(), self.asking.fixed_tokens + estimate(transcript.messages()))
-        window = self._window()
-        most = limit_of(whole) if window is None else min(limit_of(whole), window)
-        kept = self._kept(kept_room_of(most))
-        if not transcript.compactable(kept):
-            kept = self._kept(0)
+        most = min(limit_of(whole), self._stated() or whole)
+        kept = self._helpful(most, most)
+        if kept is None:  # what is left may fit after all: the server counts, and this is an estimate
+            kept = self._kept(kept_room_of(most))
+            if not transcript.compactable(kept):
+                kept = self._kept(0)
         return await self._compact(kept, most)
 
-    def _window(self) -> int | None:
-        """The tokens that a request may have, as far as they are known and true."""
-        window, reading = window_of(self.asking.info), self.asking.transcript.reading
+    def _helpful(self, window: int, limit: int) -> int | None:
+        """How many messages stay, so that a request with the summary has no more tokens than ``limit``.
+
+        As many as may be; else the work at hand; and where that alone is too much, as the results of many
+        calls can be, nothing: the summary repeats the person's words, and the model reads again what it
+        needs.
+        """
+        transcript = self.asking.transcript
+        messages, prompt = transcript.messages(), transcript.prompt
+        choices = [self._kept(kept_room_of(window)), self._kept(0)]
+        words = () if prompt is None else messages[prompt : prompt + 1]
+        room = limit - self.asking.fixed_tokens - summary_tokens(window)
+        if messages and isinstance(messages[-1], ToolAnswered) and estimate(words) <= room:
+            choices.append(0)
+        return next((kept for kept in choices if self._is_worth_it(kept, window, limit)), None)
+
+    def _warn(self) -> None:
+        """Tell the person, once a turn, of a request that is longer than what somebody says of the context.
+
+        It goes out all the same, for that is an estimate; but not every server says that it was cut.
+        """
+        stated = self._stated()
+        if self._warned or stated is None:
+            return
+        size = self._next_tokens()
+        if size > stated:
+            self._warned = True
+            told = _TOO_SMALL.format(size=size, stated=stated)
+            self.asking.ports.emit_nowait([ev.Notice(new_message_id(), ev.Severity.WARNING, told)])
+
+    def _stated(self) -> int | None:
+        """The tokens that somebody says a request may have, as far as that is true."""
+        stated, reading = stated_of(self.asking.info), self.asking.transcript.reading
         choice = self.asking.choice
-        if window is None or reading is None or reading.by != (choice.provider.name, choice.model):
-            return window
-        return window if reading.read <= window else None
+        if stated is None or reading is None or reading.by != (choice.provider.name, choice.model):
+            return stated
+        return stated if reading.read <= stated else None
+
+    def _window(self) -> int | None:
+        """The same, where it is enough to compact before it is full."""
+        return None if self._stated() is None else window_of(self.asking.info)
 
     async def _compact(self, kept: int, most: int) -> CompactionUpdate | None:
         self._left -= 1
-        return await compact(self.asking, forget_reads=self.forget_reads, kept=kept, most=most)
+        return await compact(self.asking, forget_reads=self.forget_reads, kept=kept, most=most, at_work=True)
 
     def _kept(self, room: int) -> int:
         transcript = self.asking.transcript

@@ -1,7 +1,8 @@
 """Makes a part of a history small enough to be summarised in one request. Pure.
 
 First what is long is cut in its middle, more and more: results of tools, texts, arguments of calls. What is
-still too much then goes, the oldest first, whole groups at a time, so that what is left is well paired. A
+still too much then goes, the oldest first, whole groups at a time, so that what is left is well paired; and
+where not even the newest group fits, it is cut to its outlines. A
 summary at its beginning stays, for it is all that there is of what came before. Images are told in words, and
 what a provider wants back is left out. Every place where something is missing says so.
 """
@@ -10,13 +11,15 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from term2_acp.agent.context import BYTES_A_TOKEN, estimate, groups_of
+from term2_acp.agent.context import BYTES_A_TOKEN, estimate, groups_of, tokens_of
 from term2_acp.agent.images import in_words
 from term2_acp.providers.base import AssistantSaid, CallMade, Message, ToolAnswered, UserSaid
 from term2_acp.providers.wire_words import encode
 
 # Characters that a text is cut to, one after the other until all fits: a long file, a few pages, one page.
 CUTS = (32_000, 8_000, 2_000)
+# And where the last reply with its results alone is too much even so: a few lines, one line.
+LAST_CUTS = (CUTS[-1], 500, 100)
 
 
 def shrunk(messages: Sequence[Message], room: int, summary: UserSaid | None) -> Sequence[Message] | None:
@@ -32,7 +35,11 @@ def shrunk(messages: Sequence[Message], room: int, summary: UserSaid | None) -> 
         cut = [_shortened(message, most) for message in rest]
         if estimate(cut) <= room:
             return (*head, *cut)
-    return _newest(head, cut, room)
+    for most in LAST_CUTS:
+        left = _newest(head, [_shortened(message, most) for message in rest], room)
+        if left is not None:
+            return left
+    return None
 
 
 def cut_text(text: str, most: int) -> str:
@@ -49,8 +56,11 @@ def _beginning(
 ) -> tuple[Sequence[Message], Sequence[Message]]:
     if summary is None or not messages or messages[0] is not summary:
         return (), messages
-    half = max(room, 0) * BYTES_A_TOKEN // 2
-    return (UserSaid(cut_text(summary.text, half)),), messages[1:]
+    half = max(room, 0) // 2
+    most = half * BYTES_A_TOKEN
+    while tokens_of(text := cut_text(summary.text, most)) > half and most:
+        most //= 2
+    return (UserSaid(text),), messages[1:]
 
 
 def _newest(head: Sequence[Message], messages: Sequence[Message], room: int) -> Sequence[Message] | None:
@@ -66,6 +76,8 @@ def _newest(head: Sequence[Message], messages: Sequence[Message], room: int) -> 
     if not kept:
         return None
     left_out = len(messages) - len(kept)
+    if not left_out:
+        return (*head, *kept)
     note = UserSaid(f"[term2: {left_out:,} earlier messages are left out here, for they do not fit]")
     return (*head, note, *kept)
 

@@ -194,8 +194,32 @@ async def test_what_is_no_summary_leaves_the_history_as_it_was(reply, sentence):
 
 
 async def test_a_summary_of_the_most_characters_is_taken():
-    play = Play([TextDelta("x" * MAX_SUMMARY), OK])
+    play = Play([TextDelta("x" * MAX_SUMMARY), OK], said=long_history(200_000))
     assert (await play.compact()).status is CompactionStatus.COMPLETED
+
+
+async def test_a_summary_that_is_longer_than_asked_for_is_shorter_than_what_it_stands_for():
+    long, short = "word " * 5_000, "word " * 2_900  # 6,250 tokens; 3,625, and 3,750 may be asked for
+    for said, summary, status in (
+        (SAID, long, CompactionStatus.FAILED),
+        (SAID, short, CompactionStatus.COMPLETED),
+        ([ev.UserMessage(MessageId("u"), (Text(long * 2),)), *SAID[1:]], long, CompactionStatus.COMPLETED),
+    ):
+        play = Play([TextDelta(summary), OK], said=said)
+        ended = await play.compact()
+        assert ended.status is status
+        if status is CompactionStatus.FAILED:
+            assert "too long to stand for the conversation" in ended.error
+            assert play.told() == list(HISTORY)
+
+
+async def test_a_turn_that_keeps_nothing_has_its_words_repeated():
+    play = Play([TextDelta("s"), OK])
+    await compact(play.asking, forget_reads=play._forget, at_work=True)
+    assert "You are at work on the person's last words: repeat those" in play.model.asked[0].messages[-1].text
+    again = Play([TextDelta("s"), OK])
+    await again.compact()
+    assert "You are at work" not in again.model.asked[0].messages[-1].text
 
 
 @pytest.mark.parametrize("said", [[], SAID[-1:]], ids=["a new session", "nothing but the command"])

@@ -1,6 +1,9 @@
 """How much a request takes and where a history is cut: what is counted and what is estimated, which windows
 there is a word about, and that what is kept fits, is well paired, and is never less than the work at hand."""
 
+import base64
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +25,7 @@ from term2_acp.agent.context import (
     next_tokens,
     overflowed,
     start_of,
+    stated_of,
     summary_tokens,
     summary_words,
     tokens_of,
@@ -45,23 +49,51 @@ from term2_acp.providers.base import (
 
 
 def called(call_id: str, size: int = 0) -> tuple[AssistantSaid, ToolAnswered]:
-    return AssistantSaid("", (CallMade(call_id, "read_file", "{}"),)), ToolAnswered(
-        call_id, "read_file", "x" * size
-    )
+    result = "xxx " * (size // 4) + "x" * (size % 4)
+    return AssistantSaid("", (CallMade(call_id, "reads", "{}"),)), ToolAnswered(call_id, "reads", result)
 
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é" * 4, 2), ("漢" * 4, 3), ("\ud800", 1)],
+    [
+        ("", 0),
+        ("a", 1),
+        ("abcd", 1),
+        ("abcde", 2),
+        ("ab c\nefg", 2),
+        ("0123", 2),
+        ("{};,", 2),
+        ("ab12", 2),
+        ("é" * 4, 3),
+        ("漢" * 4, 4),
+        ("abcd漢", 2),
+        ("\ud800", 1),
+        ("😀" * 3, 4),
+        ("some " * 1000, 1250),
+        ("A" * 2047, 512),
+        ("A" * 2048, 1024),
+        ("A" * 2048 + " " * 33, 521),
+    ],
+    ids=lambda value: repr(value)[:12],
 )
-def test_a_text_has_a_token_for_each_four_bytes_at_least(text, tokens):
+def test_a_text_has_the_tokens_of_what_it_is_made_of(text, tokens):
     assert tokens_of(text) == tokens
+
+
+def test_what_is_no_text_is_not_estimated_as_if_it_were_one():
+    """Tokenizers make a token of 1.3 to 3 characters of these."""
+    data = bytes(range(256)) * 40
+    for text in (base64.b64encode(data).decode(), data.hex(), json.dumps(list(data), separators=(",", ":"))):
+        assert tokens_of(text) == -(-len(text) // 2)
+    lines = "\n".join(base64.b64encode(data[place : place + 57]).decode() for place in range(0, 9_000, 57))
+    assert tokens_of(lines) > len(lines) / 2.2, "in lines, as in mails and keys"
 
 
 @pytest.mark.parametrize(
     ("message", "tokens"),
     [
         (UserSaid("x" * 40), 10),
+        (UserSaid("some " * 1000), 1250),
         (UserSaid("", (Image("image/png", "A" * 1_000_000),)), TOKENS_AN_IMAGE),
         (ToolAnswered("c", "n", "x" * 40), 10),
         (AssistantSaid("x" * 40, (CallMade("c", "name", "x" * 8),)), 10 + TOKENS_A_MESSAGE + 3),
@@ -76,11 +108,11 @@ def test_everything_of_a_message_is_estimated(message, tokens):
 def test_what_stands_in_every_request_is_the_system_prompt_and_the_tools():
     assert fixed_tokens("x" * 40, ()) == 10
     tool = ToolSpec("name", "x" * 400, {"type": "object"})
-    assert fixed_tokens("", (tool,)) == TOKENS_A_MESSAGE + 1 + 100 + 5
+    assert fixed_tokens("", (tool,)) == TOKENS_A_MESSAGE + 1 + 100 + 6
 
 
 def test_what_was_counted_is_not_estimated():
-    history = [UserSaid("x" * 4000), AssistantSaid("y"), ToolAnswered("c", "n", "z" * 40)]
+    history = [UserSaid("some " * 800), AssistantSaid("y"), ToolAnswered("c", "n", "z" * 40)]
     assert next_tokens(history, None, 50) == 50 + estimate(history)
     assert next_tokens(history, Reading(700, 2), 50) == 700 + TOKENS_A_MESSAGE + 10
     assert next_tokens(history, Reading(700, 3), 50) == 700
@@ -91,6 +123,9 @@ def test_there_is_a_word_about_known_windows_that_are_large_enough():
     assert window_of(ModelInfo(SMALLEST_WINDOW)) == SMALLEST_WINDOW
     assert window_of(ModelInfo(SMALLEST_WINDOW - 1)) is None
     assert window_of(ModelInfo(context_assumed=True)) is None
+    stated = [stated_of(ModelInfo(tokens)) for tokens in (0, 1, 4_096, 10**12)]
+    assert stated == [None, 1, 4_096, 10**12]
+    assert stated_of(ModelInfo(context_assumed=True)) is None
 
 
 def test_some_of_a_window_is_left_for_the_reply_and_some_may_be_kept():

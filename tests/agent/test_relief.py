@@ -5,6 +5,7 @@ import pytest
 import trio
 
 from term2_acp.agent.asking import Asking
+from term2_acp.agent.context import estimate
 from term2_acp.agent.mind import Mind, TurnFailed
 from term2_acp.agent.relief import MAX_COMPACTIONS
 from term2_acp.agent.shrinking import cut_text
@@ -48,6 +49,11 @@ TOO_LONG = [Failed(ContextOverflow("The server finds it too long."))]
 C, F = CompactionStatus.COMPLETED, CompactionStatus.FAILED
 
 
+def text(letter, size):
+    """So many characters of words, four to a token."""
+    return f"{letter * 3} " * (size // 4)
+
+
 def calls(size=0, used=0):
     """A reply with a call whose result has ``size`` tokens; the provider counts ``used`` tokens, if any."""
     counts = [UsageDelta(used, 1)] if used else []
@@ -65,7 +71,7 @@ SAID = [
 ]
 
 
-LONG = [prompt("o" * 20_000), *SAID[1:]]
+LONG = [prompt(text("o", 20_000)), *SAID[1:]]
 
 
 class Files:
@@ -96,7 +102,7 @@ class Hands:
     async def run(self, made):
         await trio.lowlevel.checkpoint()
         for call_id, delta in made:
-            result = "r" * (4 * int(delta.arguments))
+            result = text("r", 4 * int(delta.arguments))
             self.play.emit_nowait([ev.ToolCallSettled(call_id, Effect.COMMITTED, result)])
 
 
@@ -183,13 +189,17 @@ async def test_a_turn_that_goes_on_keeps_its_last_round_and_its_prompt():
 
 
 async def test_turns_that_fit_are_kept_whole():
-    turn = [prompt("b" * 4_000), ev.AgentMessageChunk(MessageId("m2"), "b"), ev.Idle(StopReason.END_TURN)]
-    play = Play(SUMMED, DONE, said=[prompt("a" * 46_000), *SAID[1:], *turn])
+    turn = [
+        prompt(text("b", 4_000)),
+        ev.AgentMessageChunk(MessageId("m2"), "b"),
+        ev.Idle(StopReason.END_TURN),
+    ]
+    play = Play(SUMMED, DONE, said=[prompt(text("a", 46_000)), *SAID[1:], *turn])
     await play.run()
     assert play.compactions == [C]
     assert play.asked[1] == [
         UserSaid(f"{SUMMARY}Summed up.{KEPT}"),
-        UserSaid("b" * 4_000),
+        UserSaid(text("b", 4_000)),
         AssistantSaid("b", cut=True),
         UserSaid("go"),
     ]
@@ -215,10 +225,10 @@ async def test_there_is_none_where_there_is_room_or_nobody_knows(info):
 @pytest.mark.parametrize(
     "more",
     [
-        {"said": [], "asks": "x" * 80_000},
-        {"asks": "x" * 80_000},
-        {"system": "s" * 80_000},
-        {"said": [], "system": "s" * 50_000},
+        {"said": [], "asks": text("x", 80_000)},
+        {"asks": text("x", 80_000)},
+        {"system": text("s", 80_000)},
+        {"said": [], "system": text("s", 50_000)},
     ],
     ids=["the first prompt", "a prompt", "what is in every request", "nothing to summarise"],
 )
@@ -246,10 +256,16 @@ async def test_after_one_that_failed_the_turn_goes_on_with_all_and_makes_no_more
 
 
 async def test_after_one_that_left_too_much_the_turn_makes_no_more():
-    long = [TextDelta("s" * 60_000), OK]
-    play = Play(calls(9_000), calls(3_000), long, calls(10), calls(10), DONE)
+    long, said = [TextDelta(text("s", 60_000)), OK], [prompt(text("a", 64_000)), *SAID[1:]]
+    play = Play(long, calls(10), calls(10), DONE, said=said)
     assert await play.run() is StopReason.END_TURN
-    assert (play.compactions, len(play.asked)) == ([C], 6)
+    assert (play.compactions, len(play.asked)) == ([C], 4)
+
+
+async def test_a_summary_that_is_longer_than_what_it_stands_for_is_none():
+    play = Play(calls(9_000), calls(3_000), [TextDelta(text("s", 60_000)), OK], calls(10), DONE)
+    assert await play.run() is StopReason.END_TURN
+    assert (play.compactions, len(play.asked)) == ([F], 5)
 
 
 async def test_a_server_that_counts_too_much_is_believed_a_few_times_a_turn():
@@ -265,6 +281,66 @@ async def test_a_long_turn_in_a_small_context_is_worked_to_its_end():
     play = Play(*rounds, *[calls(3_000), TOO_LONG, SUMMED] * 5, DONE)
     assert await play.run() is StopReason.END_TURN
     assert play.compactions == [C] * 25
+
+
+# -- results that are too much by themselves ---------------------------------------------------------------
+
+
+def many(size, count=5):
+    """A reply with so many calls, whose results have ``size`` tokens each."""
+    made = [ToolCallDelta(str(number), "x" * 8, str(size)) for number in range(count)]
+    return [*made, Finished(Finish.TOOL_CALLS)]
+
+
+async def test_results_that_do_not_fit_by_themselves_are_summed_up_too():
+    play = Play(many(4_000), SUMMED, DONE, asks="look at all")
+    assert await play.run() is StopReason.END_TURN
+    assert play.compactions == [C]
+    question = play.asked[1]
+    assert estimate(question) < WINDOW, "they are cut for it"
+    assert "repeat those words" in question[-1].text
+    assert play.asked[2] == [UserSaid(f"{SUMMARY}Summed up.")]
+
+
+@pytest.mark.parametrize("info", [UNKNOWN, KNOWN])
+async def test_nor_do_they_end_a_turn_whose_server_says_so(info):
+    play = Play(many(20_000), *([TOO_LONG] if info is UNKNOWN else []), SUMMED, DONE, info=info)
+    assert await play.run() is StopReason.END_TURN
+    assert play.compactions == [C]
+    assert play.asked[-1] == [UserSaid(f"{SUMMARY}Summed up.")]
+
+
+# -- what the person is told -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("info", "more", "warned"),
+    [
+        (ModelInfo(4_096), {"system": text("s", 20_000)}, True),
+        (ModelInfo(1), {}, True),
+        (KNOWN, {"asks": text("x", 80_000)}, True),
+        (KNOWN, {}, False),
+        (ModelInfo(4_096), {}, False),
+        (ModelInfo(0), {"asks": text("x", 80_000)}, False),
+        (ModelInfo(4_096, context_assumed=True), {"asks": text("x", 80_000)}, False),
+        (ModelInfo(10**15), {"asks": text("x", 80_000)}, False),
+    ],
+)
+async def test_a_request_that_is_longer_than_the_context_is_told_once_a_turn(info, more, warned):
+    play = Play(calls(10), DONE, info=info, **more)
+    assert await play.run() is StopReason.END_TURN
+    notices = [event for event in play.events if isinstance(event, ev.Notice)]
+    assert len(notices) == warned
+    if warned:
+        assert notices[0].severity is ev.Severity.WARNING
+        assert f"its context has {info.context_tokens:,}:" in notices[0].text
+        assert len(play.asked) == 2, "it is an estimate: the request goes out"
+
+
+async def test_a_model_that_read_more_than_it_is_said_to_hold_is_not_warned_of():
+    play = Play(calls(used=5_000), DONE, info=ModelInfo(4_096))
+    assert await play.run() is StopReason.END_TURN
+    assert not any(isinstance(event, ev.Notice) for event in play.events)
 
 
 # -- by the provider's word --------------------------------------------------------------------------------
@@ -286,7 +362,10 @@ async def test_what_overflows_is_compacted_and_asked_again(info):
     assert await play.run() is StopReason.END_TURN
     assert play.compactions == [C]
     assert len(play.asked) == 3
-    assert play.asked[1][:-1] == [UserSaid(cut_text("o" * 20_000, 8_000)), AssistantSaid("Yes.", cut=True)]
+    assert play.asked[1][:-1] == [
+        UserSaid(cut_text(text("o", 20_000), 8_000)),
+        AssistantSaid("Yes.", cut=True),
+    ]
     assert "What came after the messages above stays as it is" in play.asked[1][-1].text
     assert play.asked[2] == [UserSaid(f"{SUMMARY}Summed up.{KEPT}"), UserSaid("go")]
     took = play.meter.turn_usage()
@@ -298,25 +377,25 @@ OVERFLOWS = {
     "empty": ((TOO_LONG, [OK]), {}, [F], 2, None),
     "a summary that fails": ((TOO_LONG, NO_SUMMARY["an error"]), {}, [F], 2, None),
     "a summary that overflows": ((TOO_LONG, TOO_LONG, TOO_LONG), {}, [F], 3, None),
-    "one message": ((TOO_LONG,), {"said": [], "asks": "x" * 80_000}, [], 1, None),
+    "one message": ((TOO_LONG,), {"said": [], "asks": text("x", 80_000)}, [], 1, None),
     "a message behind others": (
         (TOO_LONG, SUMMED, TOO_LONG),
-        {"asks": "x" * 80_000},
+        {"asks": text("x", 80_000)},
         [C],
         3,
         STILL_TOO_LONG,
     ),
-    "what is in every request": ((TOO_LONG,), {"system": "s" * 80_000}, [F], 1, None),
+    "what is in every request": ((TOO_LONG,), {"system": text("s", 80_000)}, [F], 1, None),
     "after an estimate": (
         (SUMMED, TOO_LONG),
-        {"said": [prompt("a" * 50_000), *SAID[1:]]},
+        {"said": [prompt(text("a", 50_000)), *SAID[1:]]},
         [C],
         2,
         STILL_TOO_LONG,
     ),
     "after an estimate that failed": (
         ([OK], TOO_LONG),
-        {"said": [prompt("a" * 50_000), *SAID[1:]]},
+        {"said": [prompt(text("a", 50_000)), *SAID[1:]]},
         [F],
         2,
         None,
@@ -336,14 +415,14 @@ async def test_an_overflow_ends_the_turn_at_last(replies, more, compactions, cou
 
 
 async def test_a_summary_that_overflows_is_asked_for_once_more_with_half():
-    said = [prompt("a" * 40_000), *SAID[1:], prompt("kept" * 1_000), *SAID[1:]]
+    said = [prompt(text("a", 40_000)), *SAID[1:], prompt("kept" * 1_000), *SAID[1:]]
     play = Play(TOO_LONG, TOO_LONG, SUMMED, DONE, info=UNKNOWN, said=said)
     assert await play.run() is StopReason.END_TURN
     assert (play.compactions, len(play.asked)) == ([C], 4)
     first, half = play.asked[1][:-1], play.asked[2][:-1]
     for messages, most in ((first, 8_000), (half, 2_000)):
         assert messages == [
-            UserSaid(cut_text("a" * 40_000, most)),
+            UserSaid(cut_text(text("a", 40_000), most)),
             AssistantSaid("Yes.", cut=True),
         ]
 

@@ -75,6 +75,25 @@ def test_a_summary_of_before_that_is_too_long_itself_is_cut():
     assert estimate(told) <= 2000
 
 
+@pytest.mark.parametrize("letter", ["漢", "7", "é"])
+def test_a_summary_of_before_is_cut_to_its_tokens_and_not_to_its_characters(letter):
+    long = UserSaid(letter * 100_000)
+    told = shrunk([long, UserSaid("last")], 2000, long)
+    assert "characters are left out here" in told[0].text
+    assert told[-1] == UserSaid("last")
+    assert 500 < estimate(told) <= 2000
+
+
+def test_a_last_group_that_is_too_much_by_itself_is_cut_to_its_outlines():
+    made = tuple(CallMade(f"c{number}", "n", '{"path": "a"}') for number in range(50))
+    results = [ToolAnswered(call.call_id, "n", "漢" * 40_000) for call in made]
+    told = shrunk([UserSaid("old"), AssistantSaid("", made), *results], 10_000, None)
+    assert [type(message) for message in told] == [UserSaid, AssistantSaid] + 50 * [ToolAnswered]
+    assert told[0] == UserSaid("old"), "nothing is said to be left out"
+    assert estimate(told) <= 10_000
+    assert all("characters are left out here" in message.result for message in told[2:])
+
+
 @pytest.mark.parametrize("room", [0, -500, 60])
 def test_where_nothing_fits_there_is_nothing(room):
     assert shrunk([UserSaid("x" * 4000), ToolAnswered("a", "n", "x" * 4000)], room, None) is None

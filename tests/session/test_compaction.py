@@ -90,7 +90,7 @@ async def test_a_cancel_of_it_is_shown_before_the_idle(tmp_path, autojump_clock)
 
 async def test_a_summary_that_cannot_be_kept_has_failed(tmp_path, autojump_clock):
     disk = Disk()
-    long = "x" * 60_000
+    long = "long " * 2_899 + "long"
     model = Model(
         [TextDelta("Hello."), OK],
         [Waits(BUSY), TextDelta(long), OK],
@@ -232,7 +232,8 @@ def probes(name):
 
 # One round takes some 8,000 tokens and the next 3,000. With the tools that is more than the 12,000 from which
 # on it is compacted, and the last round fits into the 4,000 that may be kept.
-ROUNDS = [probes("x" * 16_000), probes("y" * 6_000)]
+WORDS = "yyy " * 1_499 + "yyyy"
+ROUNDS = [probes("xxx " * 4_000), probes(WORDS)]
 
 
 def check_whole(model, told):
@@ -263,8 +264,8 @@ async def test_a_turn_goes_on_from_a_summary_before_its_history_overflows(tmp_pa
         said,
         answered,
     ]
-    assert "y" * 6_000 in said.calls[0].arguments
-    assert answered == ToolAnswered(said.calls[0].call_id, "reading_probe", f"probed {'y' * 6_000}")
+    assert WORDS in said.calls[0].arguments
+    assert answered == ToolAnswered(said.calls[0].call_id, "reading_probe", f"probed {WORDS}")
     again = Model(info=WINDOW)
     async with indoors(tmp_path, provider=again, profile="full") as there:
         await there.editor.initialize()
@@ -329,7 +330,7 @@ async def test_a_cancel_within_a_turn_is_shown_before_the_idle(tmp_path, autojum
 
 async def test_a_summary_of_a_turn_that_cannot_be_kept_has_failed(tmp_path, autojump_clock):
     disk = Disk()
-    summary = [Waits(BUSY), TextDelta("s" * 60_000), OK]
+    summary = [Waits(BUSY), TextDelta("long " * 5_600), OK]
     model = Model(*ROUNDS, summary, [TextDelta("Fine."), OK], info=WINDOW)
     async with indoors(tmp_path, provider=model, profile="full", connect=disk.connect) as there:
         session_id, turn = await there.begin("go")
@@ -354,7 +355,7 @@ async def test_a_file_that_was_read_in_what_is_kept_is_to_be_read_again_too(tmp_
     edit = '{"path": "a.txt", "replacements": [{"search_content": "old", "replace_content": "new"}]}'
     read = '{"path": "a.txt"}'
     replies = [
-        probes("x" * 18_500),
+        probes("xxx " * 4_430),
         uses("read_file", read),
         SUMMED,
         uses("search_replace", edit),
