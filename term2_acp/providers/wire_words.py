@@ -7,8 +7,12 @@ Rules, each for servers that were seen to refuse the whole session otherwise:
 - A name has at most 64 of the characters that every server takes.
 - An id depends on the history alone, so that a server's prompt cache holds from one request to the next,
   and a call and its result get the same one, however often an id of ours comes up.
+
+Every request has the whole history, so what is found out of a name or an id is remembered: a third of what it
+takes to write a long one goes into that.
 """
 
+import functools
 import hashlib
 import re
 from typing import Any
@@ -26,6 +30,9 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 # Characters of arguments that do not parse which the model is shown again. It has them in the error
 # result too.
 _MALFORMED_LIMIT = 500
+# Names and ids that are remembered: more than any history has of the one, and a long one of the other.
+_NAMES = 256
+_IDS = 16_384
 # Letters and digits: the strictest rule of any server (Mistral's). OpenAI's is at most 40 of [a-zA-Z0-9_-].
 _ID_LENGTH = 9
 
@@ -61,6 +68,7 @@ def object_arguments(arguments: str) -> str:
     return encode({"malformed": arguments[:_MALFORMED_LIMIT]}).decode()
 
 
+@functools.lru_cache(_NAMES)
 def function_name(name: str) -> str:
     """The name of a tool, as every server takes it. Models invent names, so a history may hold any."""
     return _NOT_IN_NAMES.sub("_", name)[:_NAME_LIMIT] or "unnamed"
@@ -77,8 +85,7 @@ class CallIds:
         """The id for the next call, nine letters and digits, which no other call of the history has."""
         turn = 0
         while True:
-            digest = hashlib.sha256(f"{call_id}/{turn}".encode("utf-8", "replace")).hexdigest()
-            wire_id = digest[:_ID_LENGTH]
+            wire_id = _digest(call_id, turn)
             if wire_id not in self._used:
                 break
             turn += 1
@@ -90,6 +97,11 @@ class CallIds:
         """The id of the last call that has this id of ours."""
         known = self._of_last_call.get(call_id)
         return known if known is not None else self.of_call(call_id)
+
+
+@functools.lru_cache(_IDS)
+def _digest(call_id: str, turn: int) -> str:
+    return hashlib.sha256(f"{call_id}/{turn}".encode("utf-8", "replace")).hexdigest()[:_ID_LENGTH]
 
 
 def _all_well_formed(value: Any) -> Any:
