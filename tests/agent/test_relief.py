@@ -1,6 +1,8 @@
 """When a turn compacts its history by itself, and that it never goes on for ever: each test counts the calls
 of the model. What the person sees of it, and what a restart makes of it, is in ``tests/session``."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 import trio
 
@@ -35,6 +37,7 @@ from term2_acp.providers.base import (
     ToolCallDelta,
     UsageDelta,
     UserSaid,
+    wait_silently,
 )
 from term2_acp.providers.choosing.source import Fixed
 from term2_acp.redact import Redactor
@@ -47,6 +50,7 @@ SUMMED = [TextDelta("Summed up."), OK]
 DONE = [TextDelta("Done."), OK]
 TOO_LONG = [Failed(ContextOverflow("The server finds it too long."))]
 C, F = CompactionStatus.COMPLETED, CompactionStatus.FAILED
+P, X = CompactionStatus.IN_PROGRESS, CompactionStatus.CANCELLED
 
 
 def text(letter, size):
@@ -431,3 +435,89 @@ async def test_each_call_of_a_turn_may_overflow_once():
     play = Play(TOO_LONG, SUMMED, calls(3_000), calls(10), TOO_LONG, SUMMED, DONE, info=UNKNOWN, said=LONG)
     assert await play.run() is StopReason.END_TURN
     assert (play.compactions, len(play.asked)) == ([C, C], 7)
+
+
+# -- a cancel at each step ---------------------------------------------------------------------------------
+
+
+class Stepped(Play):
+    """Its turn is cancelled at the step of that number: whatever is awaited, by the turn or its model."""
+
+    def __init__(self, *replies, at, **more):
+        super().__init__(*replies, **more)
+        self.at, self.steps, self.scope = at, 0, trio.CancelScope()
+
+    async def step(self):
+        self.steps += 1
+        if self.steps == self.at:
+            self.scope.cancel()
+        await trio.lowlevel.checkpoint()
+
+    room = reached = step
+
+    async def emit(self, events):
+        await self.step()
+        self.emit_nowait(events)
+
+
+class SteppedModel(Model):
+    """A model whose every await is a step of its play."""
+
+    play: Stepped
+
+    @asynccontextmanager
+    async def stream(self, request, on_wait=wait_silently):
+        await self.play.step()
+        async with super().stream(request, on_wait) as deltas:
+            yield SteppedDeltas(self.play, deltas)
+        await self.play.step()
+
+
+class SteppedDeltas:
+    def __init__(self, play, deltas):
+        self.play, self.deltas = play, deltas
+
+    async def receive(self):
+        await self.play.step()
+        return await self.deltas.receive()
+
+
+def stepped(at):
+    """A turn with a compaction whose first question overflows, and with another one later."""
+    replies = [TOO_LONG, TOO_LONG, SUMMED, calls(3_000), calls(10), TOO_LONG, SUMMED, DONE]
+    play = Stepped(*replies, at=at, info=UNKNOWN, said=LONG)
+    play.model = SteppedModel(*replies, info=UNKNOWN)
+    play.model.play = play
+    play.asking.choice = ModelChoice(play.model, "m")
+    return play
+
+
+async def test_a_cancel_at_any_step_leaves_the_history_as_before_or_after():
+    whole = stepped(0)
+    assert await whole.run() is StopReason.END_TURN
+    assert whole.compactions == [C, C]
+    assert whole.steps > 30
+    seen = set()
+    for at in range(1, whole.steps + 1):
+        play = stepped(at)
+        with play.scope:
+            await play.run()
+        updates = [event for event in play.events if isinstance(event, ev.CompactionUpdate)]
+        assert [update.status for update in updates[::2]] == [P] * (len(updates) // 2), "each has ended"
+        ends = tuple(play.compactions)
+        assert ends in {(), (X,), (C,), (C, X), (C, C)}
+        seen.add(ends)
+        assert play.hands.files.forgotten == ends.count(C)
+        again = Transcript()
+        for event in play.events:
+            again.apply(event)
+        assert again.messages() == play.transcript.messages(), "what the next process is told"
+        first = again.messages()[0]
+        if C in ends:
+            assert first.text.startswith(f"{SUMMARY}Summed up.")
+        else:
+            assert first == UserSaid(text("o", 20_000))
+        took = play.meter.turn_usage()
+        begun = 0 if took is None else took.model_calls
+        assert begun - len(play.asked) in (0, 1), "a call that was cancelled on its way is counted"
+    assert seen == {(), (X,), (C,), (C, X), (C, C)}
