@@ -57,6 +57,11 @@ class Asking:
         return self.choice.provider.describe(self.choice.model)
 
     @property
+    def names(self) -> tuple[str, str]:
+        """Those of the provider and of the model."""
+        return self.choice.provider.name, self.choice.model
+
+    @property
     def fixed_tokens(self) -> int:
         """The tokens of what stands in each of its requests, as ``context`` estimates them."""
         return fixed_tokens(self.system, self.specs)

@@ -42,6 +42,7 @@ from attrs import evolve, frozen
 
 from term2_acp.agent.asking import Asking
 from term2_acp.agent.context import (
+    believed_of,
     estimate,
     kept_tokens,
     next_tokens,
@@ -50,7 +51,6 @@ from term2_acp.agent.context import (
     summary_tokens,
     summary_words,
     tokens_of,
-    window_of,
 )
 from term2_acp.agent.shrinking import shrunk
 from term2_acp.agent.stream import ReplyFold
@@ -138,7 +138,8 @@ async def compact(
         return None
     history = transcript.messages()
     kept = len(history) - start_of(history, kept)
-    question = _Question(asking, instructions, history, kept, most or window_of(asking.info), at_work)
+    most = most or believed_of(asking.info, transcript.reading, asking.names)
+    question = _Question(asking, instructions, history, kept, most, at_work)
     ended = CompactionUpdate(new_compaction_id(), CompactionStatus.IN_PROGRESS)
     await asking.ports.emit([ended])
     ended = evolve(ended, status=CompactionStatus.CANCELLED)

@@ -141,6 +141,14 @@ def stated_of(info: ModelInfo) -> int | None:
     return None if info.context_assumed or info.context_tokens <= 0 else info.context_tokens
 
 
+def believed_of(info: ModelInfo, reading: Reading | None, by: tuple[str, str]) -> int | None:
+    """The same, unless the model of these names (``by``) read more: then nobody knows how much it holds."""
+    stated = stated_of(info)
+    if stated is None or reading is None or reading.by != by:
+        return stated
+    return stated if reading.read <= stated else None
+
+
 def overflowed(end: Finished | Failed | None) -> bool:
     """Whether a reply ended with its provider's word that the request is longer than the context."""
     return isinstance(end, Failed) and isinstance(end.error, ContextOverflow)

@@ -25,13 +25,13 @@ from attrs import define, field
 from term2_acp.agent.asking import Asking
 from term2_acp.agent.compaction import compact
 from term2_acp.agent.context import (
+    believed_of,
     estimate,
     kept_of,
     kept_room_of,
     kept_tokens,
     limit_of,
     next_tokens,
-    stated_of,
     summary_tokens,
     window_of,
 )
@@ -139,11 +139,7 @@ class Relief:
 
     def _stated(self) -> int | None:
         """The tokens that somebody says a request may have, as far as that is true."""
-        stated, reading = stated_of(self.asking.info), self.asking.transcript.reading
-        choice = self.asking.choice
-        if stated is None or reading is None or reading.by != (choice.provider.name, choice.model):
-            return stated
-        return stated if reading.read <= stated else None
+        return believed_of(self.asking.info, self.asking.transcript.reading, self.asking.names)
 
     def _window(self) -> int | None:
         """The same, where it is enough to compact before it is full."""

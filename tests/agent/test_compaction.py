@@ -205,7 +205,7 @@ async def test_a_summary_that_is_longer_than_asked_for_is_shorter_than_what_it_s
         (SAID, short, CompactionStatus.COMPLETED),
         ([ev.UserMessage(MessageId("u"), (Text(long * 2),)), *SAID[1:]], long, CompactionStatus.COMPLETED),
     ):
-        play = Play([TextDelta(summary), OK], said=said)
+        play = Play([TextDelta(summary), OK], said=said, info=ModelInfo(200_000))
         ended = await play.compact()
         assert ended.status is status
         if status is CompactionStatus.FAILED:
@@ -354,6 +354,21 @@ async def test_a_history_that_overflows_can_be_compacted_all_the_same():
     assert request.messages[-1].text.endswith("asks of this summary: be short")
     assert "You will go on from that summary alone" in request.messages[-1].text
     assert play.told() == [UserSaid(f"{SUMMARY}s")]
+
+
+async def test_the_question_fits_a_context_that_is_too_small_for_anything_else():
+    """A server that cuts in silence would have it summed up from what is left."""
+    play = Play([TextDelta("s"), OK], said=long_history(60_000), info=ModelInfo(4_096))
+    play.transcript.reading = None
+    assert (await play.compact()).status is CompactionStatus.COMPLETED
+    (request,) = play.model.asked
+    assert play.asking.fixed_tokens + estimate(request.messages) <= 4_096
+    read = ev.ReplyEnded("play", "m", None, Usage(5_000, 1))
+    play = Play(
+        [TextDelta("s"), OK], said=[*long_history(60_000)[:2], read, *SAID[3:]], info=ModelInfo(4_096)
+    )
+    assert (await play.compact()).status is CompactionStatus.COMPLETED
+    assert play.model.asked[0].messages[0] == UserSaid("w" * 60_000), "it holds more than is said"
 
 
 async def test_what_the_server_finds_too_long_is_halved_once():
