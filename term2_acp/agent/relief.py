@@ -45,8 +45,8 @@ from term2_acp.providers.base import ToolAnswered
 MAX_COMPACTIONS = 30
 
 _TOO_SMALL = (
-    "The model is to be told about {size:,} tokens, and its context has {stated:,}: its server may refuse "
-    "that, or cut it without a word. Load the model with a larger context, or choose another."
+    "The model is to be told about {size:,} tokens, and it is loaded with a context of {stated:,}: its "
+    "server may cut that without a word. Load it with a larger context, or choose another model."
 )
 
 
@@ -67,7 +67,7 @@ class Relief:
 
     async def before_call(self) -> CompactionUpdate | None:
         """Compact where the next request would leave too little room: how that ended, None where it need not
-        be or would not help. The person is told of a request that is longer than the context all the same.
+        be or would not help. Of a request that is too long all the same the person may be told.
 
         Cancelled, it shows how it ended.
         """
@@ -124,12 +124,13 @@ class Relief:
         return next((kept for kept in choices if self._is_worth_it(kept, window, limit)), None)
 
     def _warn(self) -> None:
-        """Tell the person, once a turn, of a request that is longer than what somebody says of the context.
+        """Tell the person, once a turn, of a request that is longer than its context, where the server may
+        not.
 
-        It goes out all the same, for that is an estimate; but not every server says that it was cut.
+        It goes out all the same, for that is an estimate.
         """
         stated = self._stated()
-        if self._warned or stated is None:
+        if self._warned or stated is None or not self.asking.info.cuts:
             return
         size = self._next_tokens()
         if size > stated:

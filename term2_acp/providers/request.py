@@ -146,6 +146,7 @@ class ModelInfo:
     ``output_tokens`` is the most that one reply may have, None where nobody says. ``efforts`` are the levels
     that it takes (``default`` apart), None where nobody says: then what the person sets is sent.
     ``context_assumed``: nobody says how large the context is, and ``context_tokens`` is the fallback.
+    ``cuts``: a request that is longer than the context is not refused; the server may cut it without a word.
     """
 
     context_tokens: int = FALLBACK_CONTEXT_TOKENS
@@ -154,3 +155,4 @@ class ModelInfo:
     efforts: frozenset[Effort] | None = None
     prices: Prices | None = None
     context_assumed: bool = False
+    cuts: bool = False

@@ -130,8 +130,8 @@ async def turn_of(play):
 )
 def test_any_request_fits_or_a_sentence_says_that_it_does_not(past, asks, window, known, honest, summary):
     info = {
-        "stated": ModelInfo(window),
-        "larger than it is": ModelInfo(window * 4 + 1),
+        "stated": ModelInfo(window, cuts=not honest),
+        "larger than it is": ModelInfo(window * 4 + 1, cuts=not honest),
         "unknown": ModelInfo(context_assumed=True),
     }[known]
     play = Play(info=info, said=list(events_of(past)), asks=text(*asks))

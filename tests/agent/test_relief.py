@@ -320,29 +320,29 @@ async def test_nor_do_they_end_a_turn_whose_server_says_so(info):
 @pytest.mark.parametrize(
     ("info", "more", "warned"),
     [
-        (ModelInfo(4_096), {"system": text("s", 20_000)}, True),
-        (ModelInfo(1), {}, True),
-        (KNOWN, {"asks": text("x", 80_000)}, True),
-        (KNOWN, {}, False),
-        (ModelInfo(4_096), {}, False),
-        (ModelInfo(0), {"asks": text("x", 80_000)}, False),
-        (ModelInfo(4_096, context_assumed=True), {"asks": text("x", 80_000)}, False),
-        (ModelInfo(10**15), {"asks": text("x", 80_000)}, False),
+        (ModelInfo(4_096, cuts=True), {"system": text("s", 20_000)}, True),
+        (ModelInfo(1, cuts=True), {}, True),
+        (ModelInfo(WINDOW, cuts=True), {"asks": text("x", 80_000)}, True),
+        (ModelInfo(WINDOW, cuts=True), {}, False),
+        (ModelInfo(0, cuts=True), {"asks": text("x", 80_000)}, False),
+        (ModelInfo(4_096, context_assumed=True, cuts=True), {"asks": text("x", 80_000)}, False),
+        (ModelInfo(10**15, cuts=True), {"asks": text("x", 80_000)}, False),
+        (KNOWN, {"asks": text("x", 80_000)}, False),
     ],
 )
-async def test_a_request_that_is_longer_than_the_context_is_told_once_a_turn(info, more, warned):
+async def test_a_request_that_may_be_cut_in_silence_is_told_once_a_turn(info, more, warned):
     play = Play(calls(10), DONE, info=info, **more)
     assert await play.run() is StopReason.END_TURN
     notices = [event for event in play.events if isinstance(event, ev.Notice)]
     assert len(notices) == warned
     if warned:
         assert notices[0].severity is ev.Severity.WARNING
-        assert f"its context has {info.context_tokens:,}:" in notices[0].text
+        assert f"a context of {info.context_tokens:,}:" in notices[0].text
         assert len(play.asked) == 2, "it is an estimate: the request goes out"
 
 
 async def test_a_model_that_read_more_than_it_is_said_to_hold_is_not_warned_of():
-    play = Play(calls(used=5_000), DONE, info=ModelInfo(4_096))
+    play = Play(calls(used=5_000), DONE, info=ModelInfo(4_096, cuts=True))
     assert await play.run() is StopReason.END_TURN
     assert not any(isinstance(event, ev.Notice) for event in play.events)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 
 from term2_acp.config import Config, ModelSettings, ProviderSettings
 from term2_acp.domain.effort import Effort
@@ -251,6 +252,21 @@ async def test_what_a_model_is_loaded_with_is_known_behind_its_first_reply() -> 
         assert await prompted(source) == 4096
         asked = [call.path for call in server.calls[calls:]]
         assert asked == ["/api/tags", "/api/show", "/api/ps", "/v1/chat/completions"], "none behind the reply"
+
+
+async def test_ollama_is_known_to_cut_in_silence_and_others_are_not() -> None:
+    async with ollama([]) as (source, server):
+        assert (await choice_of(source)).provider.describe("m").cuts
+        described = ProviderSettings("openai-compatible", catalog={"m": ModelSettings(context_tokens=4_096)})
+        provider = evolve(preset_at("ollama", server.base_url), settings=described)
+        info = (await choice_of(source_of(provider, "m", None))).provider.describe("m")
+        assert (info.context_tokens, info.cuts) == (4_096, True)
+    async with open_model_server(lists("m")) as server:
+        assert (
+            not (await choice_of(source_of(preset_at("vllm", server.base_url), "m", None)))
+            .provider.describe("m")
+            .cuts
+        )
 
 
 async def test_a_model_that_is_loaded_anew_is_asked_for_with_the_next_prompt() -> None:

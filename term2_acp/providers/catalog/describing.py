@@ -29,6 +29,9 @@ _log = logging.getLogger(__name__)
 # Seconds that a server has to describe its model. A person is waiting for the first answer.
 ASK_S = 1.0
 
+# The server that is known to cut a request that is too long, also where the settings describe its model.
+_CUTS = "ollama"
+
 
 class Described:
     """The models of one provider, described. ``cache`` None: nothing is kept."""
@@ -41,11 +44,17 @@ class Described:
         self._fleeting: set[str] = set()
         self._unloaded: set[str] = set()  # when they were asked for last; of these more is known soon
         self._loaded_with: dict[str, int | None] = {}  # tokens of the context, the last time
-        self._info = functools.cache(lambda model: describe(provider, model, self._told.get(model)))
+        self._info = functools.cache(self._described)
 
     def info(self, model: str) -> ModelInfo:
         """What is known of the model by now."""
         return self._info(model)
+
+    def _described(self, model: str) -> ModelInfo:
+        provider = self._provider
+        info = describe(provider, model, self._told.get(model))
+        cuts = model in self._fleeting or (provider.like is not None and provider.like.name == _CUTS)
+        return evolve(info, cuts=cuts)
 
     async def learn(self, model: str) -> None:
         """Wait until the server has said what it knows of the model, if it has to be asked.
