@@ -37,8 +37,13 @@ REFUSALS = {
 }
 
 
+LONG = {"path": "long.txt"}
+LINES = ("long words " * 9 + "\n") * 200  # 20 kB
+
+
 def looks(thought, *names):
-    return Reply(thought, "Let me look.", [("reading_probe", {"name": name}) for name in names])
+    calls = [("read_file", LONG) if name is LONG else ("reading_probe", {"name": name}) for name in names]
+    return Reply(thought, "Let me look.", calls)
 
 
 class Server:
@@ -87,6 +92,7 @@ async def opened(root, wire, *, profile="full"):
                 "lab", wire_of(known), there.base_url, "key", idle_s=20, describe=lambda _: info
             )
             async with indoors(root, provider=provider, profile=profile) as inside:
+                (inside.workspace / "long.txt").write_text(LINES)
                 yield inside
             await provider.aclose()
 
@@ -150,7 +156,6 @@ def check_responses(body):
 CHECKS = {"openai": check_responses, "openai-compatible": check_chat, "anthropic": check_messages}
 
 MOST = 46_000
-LONG = "long words " * 900  # 9,900 bytes
 DONE = Reply("", "Done.")
 PROMPTS = ("look", "look again", "and again", "at last")
 REPLIES = (
