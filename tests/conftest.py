@@ -8,11 +8,15 @@ Every worker has to collect every test, and in a fresh tree most of that is work
 compiled yet. So each begins at another place of the same list, and finds what the others have done by the
 time it gets there. Bytecode is written for that, whatever the environment says.
 
+Of a test that passed, a worker says so once and not in five messages: that took longer than the half of the
+tests do.
+
 A file is run by one worker, so one that takes long must not be the last: those of ``LONG`` are handed out
 first, and what is left for the end is short.
 """
 
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -49,6 +53,33 @@ LONG = (
 def pytest_configure(config):
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False  # it goes by the number of tests, which is not what they take
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session):
+    """In a worker, leave out what is told to nobody.
+
+    That a test begins and has ended is shown by a run that is verbose, and what its fixtures took by one that
+    is asked for times; both are left as they are.
+    """
+    option = session.config.option
+    if option.verbose > 0 or option.durations is not None or getattr(option, "xmlpath", None):
+        return
+    for plugin in session.config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor":
+            plugin.sendevent = functools.partial(_send_what_is_told, plugin.sendevent)
+
+
+def _send_what_is_told(send, name, **members):
+    if name in ("logstart", "logfinish"):
+        return
+    report = members.get("data") if name == "testreport" else None
+    if report is not None and (report["when"], report["outcome"]) in _TOLD_BY_THE_CALL:
+        return
+    send(name, **members)
+
+
+_TOLD_BY_THE_CALL = (("setup", "passed"), ("teardown", "passed"))
 
 
 @pytest.hookimpl(trylast=True)

@@ -6,7 +6,7 @@ the environment (a sandbox gives its children a clean one).
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from attrs import frozen
@@ -23,34 +23,50 @@ class Process:
     command: str
 
 
-def _look(pid: int) -> tuple[Process, int, str] | None:
-    """The process, its parent and its state; None when there is none."""
+def _read(pid: int, file: str) -> bytes | None:
+    """What ``/proc`` has there of the process; None when it is gone, or not ours to read."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        with open(f"/proc/{pid}/{file}", "rb", 0) as opened:
+            return opened.read()
     except OSError:
         return None
+
+
+def _fields(pid: int) -> list[str] | None:
+    """Its state, its parent and what follows; None when there is no such process."""
+    stat = _read(pid, "stat")
     # The name in brackets may hold anything; the fields are counted from behind it.
-    fields = stat.rpartition(")")[2].split()
-    return Process(pid, fields[19], command.strip()), int(fields[1]), fields[0]
+    return None if stat is None else stat.rpartition(b")")[2].decode().split()
 
 
-def _all() -> list[tuple[Process, int, str]]:
-    looked = (_look(int(entry)) for entry in os.listdir("/proc") if entry.isdigit())
-    return [found for found in looked if found is not None]
+def _look(pid: int) -> tuple[Process, int, str] | None:
+    """The process, its parent and its state; None when there is none."""
+    fields, command = _fields(pid), _read(pid, "cmdline")
+    if fields is None or command is None:
+        return None
+    said = command.replace(b"\0", b" ").decode(errors="replace").strip()
+    return Process(pid, fields[19], said), int(fields[1]), fields[0]
+
+
+def _numbers() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
 
 
 def descendants(pid: int) -> list[Process]:
     """Every process below ``pid``, not itself."""
-    children: dict[int, list[Process]] = {}
-    for process, parent, _ in _all():
-        children.setdefault(parent, []).append(process)
+    children: dict[int, list[int]] = {}
+    for number in _numbers():
+        fields = _fields(number)
+        if fields is not None:
+            children.setdefault(int(fields[1]), []).append(number)
     found: list[Process] = []
     below = [pid]
     while below:
-        for process in children.get(below.pop(), ()):
-            found.append(process)
-            below.append(process.pid)
+        for child in children.get(below.pop(), ()):
+            below.append(child)
+            looked = _look(child)
+            if looked is not None:
+                found.append(looked[0])
     return found
 
 
@@ -88,17 +104,14 @@ def alive(processes: Sequence[Process]) -> list[Process]:
 def marked(mark: str) -> list[Process]:
     """Those whose environment carries the mark and that still run."""
     entry = f"{MARK}={mark}".encode()
-    found = []
-    for process, _, state in _all():
-        try:
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
-        except OSError:
-            continue
-        if entry in environment.split(b"\0") and state != "Z":
-            found.append(process)
-    return found
+    return _running(pid for pid in _numbers() if entry in (_read(pid, "environ") or b"").split(b"\0"))
 
 
 def commanded(word: str) -> list[Process]:
     """Those that have the word in their command line and that still run, wherever they come from."""
-    return [process for process, _parent, state in _all() if word in process.command and state != "Z"]
+    return [process for process in _running(_numbers()) if word in process.command]
+
+
+def _running(pids: Iterable[int]) -> list[Process]:
+    looked = (_look(pid) for pid in pids)
+    return [found[0] for found in looked if found is not None and found[2] != "Z"]

@@ -6,7 +6,10 @@ test. ``Wire`` is given a function that sends bytes, and is fed with what arrive
 """
 
 import json
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from operator import itemgetter
 from typing import Any
 
 import trio
@@ -108,6 +111,8 @@ class Wire:
         self._calls: dict[tuple[type, Any], Call] = {}
         self._next_id = 0
         self._changed = trio.Event()
+        # By session, each with the number of its frame: sweeps hold a hundred turns on one connection.
+        self._updates: defaultdict[str, list[tuple[int, Json]]] = defaultdict(list)
 
     # -- talking -----------------------------------------------------------------------------------
 
@@ -203,11 +208,8 @@ class Wire:
 
     def updates(self, session_id: str, start: int = 0) -> list[Json]:
         """The updates of a session that came so far, from frame number ``start`` on."""
-        return [
-            frame["params"]["update"]
-            for frame in self.frames[start:]
-            if frame.get("method") == "session/update" and frame["params"]["sessionId"] == session_id
-        ]
+        updates = self._updates.get(session_id, [])
+        return [update for _, update in updates[bisect_left(updates, start, key=itemgetter(0)) :]]
 
     async def update(self, session_id: str, fits: Callable[[Json], bool], start: int = 0) -> Json:
         """Wait for an update of the session that fits, and return it."""
@@ -276,7 +278,10 @@ class Wire:
 
     def _arrived(self, line: bytes) -> list[Json]:
         value = self._watched(line) if self.gate is not None else json.loads(line)
-        self.frames.append(value if isinstance(value, dict) else {"batch": value})
+        frame = value if isinstance(value, dict) else {"batch": value}
+        if frame.get("method") == "session/update":
+            self._updates[frame["params"]["sessionId"]].append((len(self.frames), frame["params"]["update"]))
+        self.frames.append(frame)
         replies = []
         for message in value if isinstance(value, list) else [value]:
             if "method" not in message:
