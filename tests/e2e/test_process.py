@@ -1,7 +1,9 @@
 """The process as whoever launches it sees it: starts, refusals, descriptors, signals and ends.
 
 Everything here happens to the installed program, in a process of its own, with real descriptors of every
-kind that a launcher can hand it. What it says over the wire is the business of other files.
+kind that a launcher can hand it. What it says over the wire is the business of other files. Starts and signals
+are those of a process that was started for it. What a start is refused for, and how what goes on is settled
+in the end, is the same in a fork (``kit.forked``), which costs a tenth; of each there is one that was started.
 """
 
 import json
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import processes
+from tests.kit import forked, processes
 from tests.kit.daemon import LEAVES_WITHIN_S, PROGRAM, running
 from tests.kit.home import Home
 from tests.kit.play import WAITS
@@ -36,6 +38,12 @@ def run(home, *args, data=b"", environment=None):
     with started(home, *args, environment=environment) as process:
         out, err = process.communicate(data, timeout=LEAVES_WITHIN_S)
     return process.returncode, out, err.decode()
+
+
+def run_forked(home, *args, data=b"", environment=None):
+    """The same, of a fork."""
+    done = forked.run(["acp", *args], home.root, home.environment(**(environment or {})), stdin=data)
+    return done.returncode, done.stdout, done.stderr.decode()
 
 
 # -- refused starts --------------------------------------------------------------------------------
@@ -78,7 +86,8 @@ models = ["small"]
 @pytest.mark.parametrize(("args", "words"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_start_is_refused_in_one_line_and_without_a_byte_on_stdout(home, args, words):
     home.settings.write_text(MODELS)
-    code, out, err = run(home, *args, data=INITIALIZE)
+    runs = run if words == "nobody" else run_forked
+    code, out, err = runs(home, *args, data=INITIALIZE)
     assert_refused(code, out, err, words)
     assert "secret-value" not in err
 
@@ -93,20 +102,20 @@ BAD_SETTINGS = {
 @pytest.mark.parametrize(("settings", "words"), BAD_SETTINGS.values(), ids=BAD_SETTINGS.keys())
 def test_settings_with_a_fault_refuse_to_start(home, settings, words):
     home.settings.write_text(settings)
-    code, out, err = run(home, data=INITIALIZE)
+    code, out, err = run_forked(home, data=INITIALIZE)
     assert_refused(code, out, err, words)
 
 
 def test_a_settings_file_that_is_named_must_be_there(home):
-    code, out, err = run(home, environment={"TERM2_CONFIG": str(home.root / "gone.toml")}, data=INITIALIZE)
+    code, out, err = run_forked(home, environment={"TERM2_CONFIG": str(home.root / "gone.toml")}, data=INITIALIZE)
     assert_refused(code, out, err, "gone.toml")
 
 
 def test_no_environment_variable_turns_approval_off(home):
     # A bad value is refused like a bad flag; a made-up variable does nothing at all.
-    code, out, err = run(home, environment={"TERM2_EFFORT": "huge"}, data=INITIALIZE)
+    code, out, err = run_forked(home, environment={"TERM2_EFFORT": "huge"}, data=INITIALIZE)
     assert_refused(code, out, err, "huge")
-    code, out, _ = run(home, environment={"TERM2_AUTO_APPROVE": "1"}, data=INITIALIZE)
+    code, out, _ = run_forked(home, environment={"TERM2_AUTO_APPROVE": "1"}, data=INITIALIZE)
     assert code == 0
     assert json.loads(out)["result"]["capabilities"] == {"session": {}}
 
@@ -158,7 +167,8 @@ def test_a_signal_ends_an_idle_daemon_without_another_byte_of_input(home, number
 # An editor that quits closes the pipe and, in the next instant, signals: that is one wish to end, not two.
 @pytest.mark.parametrize("ending", ["EOF", "SIGTERM", "SIGINT", "EOF and SIGTERM"])
 async def test_a_running_turn_is_settled_before_the_end(home, ending):
-    async with running(home, leaves=False) as daemon:
+    runs = running if ending == "EOF and SIGTERM" else forked.running
+    async with runs(home, leaves=False) as daemon:
         await daemon.initialize()
         session = await daemon.new_session(home.workspace)
         turn = await daemon.begin(session, "wait")
@@ -179,14 +189,14 @@ def test_requests_in_flight_at_the_end_of_stdin_are_each_answered_once(home):
     listing = b'{"jsonrpc":"2.0","id":2,"method":"session/list"}\n'
     data = INITIALIZE + session % os.fsencode(home.workspace) + listing
     for _ in range(6):
-        code, out, err = run(home, data=data)
+        code, out, err = run_forked(home, data=data)
         assert code == 0
         assert sorted(json.loads(line)["id"] for line in out.splitlines()) == [0, 1, 2]
         assert "Traceback" not in err
 
 
 async def test_an_open_ask_is_denied_at_the_end_and_nothing_was_read(home):
-    async with running(home, leaves=False) as daemon:
+    async with forked.running(home, leaves=False) as daemon:
         await daemon.initialize()
         session = await daemon.new_session(home.workspace)
         turn = await daemon.begin(session, "ask")
@@ -267,7 +277,7 @@ async def test_killed_hard_it_leaves_no_children_and_a_store_that_opens(home):
         family = processes.descendants(daemon.process.pid)
         daemon.kill()
         assert processes.alive(family) == []
-    async with running(home) as daemon:
+    async with forked.running(home) as daemon:
         await daemon.initialize()
         listed = await daemon.request("session/list", {"cwd": str(home.workspace)})
         assert [entry["sessionId"] for entry in listed["sessions"]] == [session]
