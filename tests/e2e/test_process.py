@@ -1,9 +1,10 @@
 """The process as whoever launches it sees it: starts, refusals, descriptors, signals and ends.
 
 Everything here happens to the installed program, in a process of its own, with real descriptors of every
-kind that a launcher can hand it. What it says over the wire is the business of other files. Starts and signals
-are those of a process that was started for it. What a start is refused for, and how what goes on is settled
-in the end, is the same in a fork (``kit.forked``), which costs a tenth; of each there is one that was started.
+kind that a launcher can hand it. What it says over the wire is the business of other files. Starts and
+signals are those of a process that was started for it. What a start is refused for, and how what goes on is
+settled in the end, is the same in a fork (``kit.forked``), which costs a tenth; of each there is one that was
+started.
 """
 
 import json
@@ -107,7 +108,9 @@ def test_settings_with_a_fault_refuse_to_start(home, settings, words):
 
 
 def test_a_settings_file_that_is_named_must_be_there(home):
-    code, out, err = run_forked(home, environment={"TERM2_CONFIG": str(home.root / "gone.toml")}, data=INITIALIZE)
+    code, out, err = run_forked(
+        home, environment={"TERM2_CONFIG": str(home.root / "gone.toml")}, data=INITIALIZE
+    )
     assert_refused(code, out, err, "gone.toml")
 
 

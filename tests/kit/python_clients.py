@@ -2,11 +2,11 @@
 
 They are no dependencies of term2 and must not become any: they live in ``tests/clients/.venv``, made with
 the Python that runs the tests, and their drivers are run by its interpreter. ``requirements.txt`` beside it
-pins them and all that they need. All of it is installed at once: with nothing to find out and nothing compiled
-that nobody imports this takes half of what one client after the other does. Where that is refused, each is
-installed by itself and leaves a mark when it is whole, so that one that cannot be had costs its own tests
-only. The rules of ``packages`` hold: one process installs while the
-others wait, and where something is missing the tests skip by the client's name, with the reason.
+pins them and all that they need. All of it is installed at once: with nothing to find out, and nothing
+compiled that nobody imports, this takes two thirds of what one client after the other does. Where that is
+refused, each is installed by itself and leaves a mark when it is whole, so that one that cannot be had costs
+its own tests only. The rules of ``packages`` hold: one process installs while the others wait, and where
+something is missing the tests skip by the client's name, with the reason.
 """
 
 import contextlib

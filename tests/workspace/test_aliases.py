@@ -13,6 +13,7 @@ from term2_acp.workspace import PathRefused, Query, Workspace
 from term2_acp.workspace import aliases as aliases_module
 from term2_acp.workspace.aliases import Aliases, mounts_below
 from term2_acp.workspace.guards import Guards
+from tests.kit.namespaces import in_namespaces
 
 
 def test_a_hard_link_to_a_hidden_file_is_hidden(tmp_path):
@@ -73,18 +74,22 @@ async def test_mounts_are_looked_at_in_a_thread_since_one_may_hang(tmp_path, mon
     assert threading.get_ident() not in [thread for _folder, thread in where]
 
 
-_MOUNT = ("unshare", "--user", "--map-root-user", "--mount")
+BOUND = ("home", "parent", "hidden", "state")
+
+
+@pytest.fixture(scope="module")
+def namespaces(tmp_path_factory):
+    """What came of each, in one go."""
+    calls = {
+        bound: ("mounted_twice", str(tmp_path_factory.mktemp("mounted").resolve()), bound) for bound in BOUND
+    }
+    return in_namespaces(__name__, calls)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bind mounts are Linux's")
-@pytest.mark.parametrize("bound", ["home", "parent", "hidden", "state"])
-def test_a_hidden_place_that_is_mounted_twice_is_hidden_twice(tmp_path, bound):
-    probe = subprocess.run((*_MOUNT, "true"), capture_output=True)
-    if probe.returncode != 0:
-        pytest.skip("no mount namespaces here")
-    script = f"from {__name__} import mounted_twice; mounted_twice({str(tmp_path.resolve())!r}, {bound!r})"
-    done = subprocess.run((*_MOUNT, sys.executable, "-c", script), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("bound", BOUND)
+def test_a_hidden_place_that_is_mounted_twice_is_hidden_twice(namespaces, bound):
+    assert namespaces[bound] == ""
 
 
 def mounted_twice(root: str, bound: str) -> None:

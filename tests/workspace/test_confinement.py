@@ -28,8 +28,7 @@ from term2_acp.workspace import (
     lookout,
 )
 from term2_acp.workspace.guards import Guards
-
-_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
+from tests.kit.namespaces import in_namespaces
 
 
 def append(path, text):
@@ -107,18 +106,23 @@ async def test_a_hidden_place_in_the_workspace_is_hidden_and_not_looked_into(roo
     assert shown(home, found.read_only) == [".bashrc", "AGENTS.md"]
 
 
+BOUND = ("hidden", "inner", "home", "above", "behind")
+
+
+@pytest.fixture(scope="module")
+def namespaces(tmp_path_factory):
+    """What came of all that is run in mount namespaces, in one go."""
+    calls = {bound: ("mounted_twice", bound) for bound in BOUND} | {"git": ("confined",)}
+    folders = {name: tmp_path_factory.mktemp("mounted").resolve() for name in calls}
+    return in_namespaces(
+        __name__, {name: (call, str(folders[name]), *more) for name, (call, *more) in calls.items()}
+    )
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="bind mounts are Linux's")
-@pytest.mark.parametrize("bound", ["hidden", "inner", "home", "above", "behind"])
-def test_a_hidden_place_that_is_mounted_twice_is_hidden_twice(tmp_path, bound):
-    in_namespace(f"mounted_twice({str(tmp_path.resolve())!r}, {bound!r})")
-
-
-def in_namespace(call):
-    if subprocess.run((*_NAMESPACE, "true"), capture_output=True).returncode != 0:
-        pytest.skip("no mount namespaces here")
-    script = f"import {__name__} as module; module.{call}"
-    done = subprocess.run((*_NAMESPACE, sys.executable, "-c", script), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("bound", BOUND)
+def test_a_hidden_place_that_is_mounted_twice_is_hidden_twice(namespaces, bound):
+    assert namespaces[bound] == ""
 
 
 def mount(what, where, *options):
@@ -571,8 +575,8 @@ async def test_an_edit_looks_once_in_a_while_and_does_not_wait_for_ever(root, fi
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bind mounts are Linux's")
-def test_git_goes_on_working_and_the_guards_hold(tmp_path):
-    in_namespace(f"confined({str(tmp_path.resolve())!r})")
+def test_git_goes_on_working_and_the_guards_hold(namespaces):
+    assert namespaces["git"] == ""
 
 
 def confined(top):
