@@ -106,6 +106,17 @@ def pytest_collection(session):
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item, nextitem):
+    """After each file, set aside what has stayed of it, so that tests which collect look at their own garbage."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path != item.path:
+            gc.collect()
+            gc.freeze()
+
+
 def _import_in_turn(config):
     """In a worker, import the test files that were asked for, from its own place in their list on."""
     worker = getattr(config, "workerinput", None)
