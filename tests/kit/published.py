@@ -122,9 +122,25 @@ class PublishedSchema:
 
     def _compile(self, schema: Schema) -> jsonschema_rs.Validator:
         dialect = "https://json-schema.org/draft/2020-12/schema"
+        # With those alone that it leads to, it is compiled in a fraction of the time.
+        named: dict[str, Schema] = {}
+        self._gather(schema, named)
         return jsonschema_rs.validator_for(
-            {"$schema": dialect, "$defs": self._definitions, **schema}, validate_formats=True
+            {"$schema": dialect, "$defs": named, **schema}, validate_formats=True
         )
+
+    def _gather(self, schema: Any, named: dict[str, Schema]) -> None:
+        """Put the definitions that a schema leads to, wherever in it they are named, into ``named``."""
+        if isinstance(schema, dict):
+            reference = schema.get("$ref")
+            if isinstance(reference, str):
+                name = reference.removeprefix("#/$defs/")
+                if name not in named:
+                    named[name] = self._definitions[name]
+                    self._gather(named[name], named)
+        inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+        for part in inner:
+            self._gather(part, named)
 
     def _raise_first(self, validator: jsonschema_rs.Validator, value: Any, where: str) -> None:
         if validator.is_valid(value):
