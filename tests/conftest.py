@@ -36,8 +36,9 @@ LONG = (
     "tests/sandbox/test_escapes.py",
     "tests/e2e/test_real_clients_acpx.py",
     "tests/e2e/test_real_clients_python.py",
-    "tests/e2e/test_process.py",
     "tests/sandbox/test_git.py",
+    "tests/faults/test_crash_matrix.py",
+    "tests/e2e/test_process.py",
     "tests/faults/test_sweeps.py",
     "tests/faults/test_chaos.py",
     "tests/e2e/test_sdk_clients.py",
@@ -108,7 +109,10 @@ def pytest_collection(session):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item, nextitem):
-    """After each file, set aside what has stayed of it, so that tests which collect look at their own garbage."""
+    """After each file, set aside what has stayed of it: tests that collect then look at their own garbage.
+
+    A collection goes through everything that was made since the start, a fifth of a second in the end.
+    """
     try:
         return (yield)
     finally:
