@@ -144,9 +144,16 @@ def _zygote() -> _Zygote:
 
 
 def _fork(
-    words: Sequence[str], directory: Path, environment: Mapping[str, str], stdout: int | None = None
+    words: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    stdout: int | None = None,
 ) -> _Forked:
-    """Fork the program with these words, and pipes for everything. ``stdout`` is taken instead, if given."""
+    """Fork the program with these words, and pipes for everything. ``stdout`` is taken instead, if given.
+
+    ``stdin`` is in its pipe before there is a program, which may have ended before it could be written.
+    """
     unread = {
         name: value for name, value in environment.items() if name.startswith(_READ_AT_THE_START)
     }.items() - _LANGUAGE.items()
@@ -162,7 +169,9 @@ def _fork(
     }
     zygote = _zygote()
     (input_, ours_in), (ours_out, output), (ours_err, errors) = (os.pipe() for _ in range(3))
+    assert len(stdin) <= select.PIPE_BUF, "it may not fit a pipe"
     try:
+        os.write(ours_in, stdin)
         pid = zygote.ask(request, [input_, output if stdout is None else stdout, errors])
     finally:
         for descriptor in (input_, output, errors):
@@ -178,16 +187,15 @@ def run(
     stdin: bytes = b"",
     stdout: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the program to its end: its words, where, and in which environment. ``stdin`` has to fit a pipe.
+    """Run the program to its end: its words, where, and in which environment. ``stdin`` is a few lines.
 
     Raises:
         ValueError: the environment names something that only a start of its own would read.
         AssertionError: it did not end within ``ENDS_WITHIN_S``; it has been killed.
     """
     deadline = time.monotonic() + ENDS_WITHIN_S
-    process = _fork(words, directory, environment, stdout)
+    process = _fork(words, directory, environment, stdin, stdout)
     with process.stdin, process.stdout, process.stderr:
-        process.stdin.write(stdin)
         process.stdin.close()
         written = {process.stdout: b"", process.stderr: b""}
         still_open = set(written)
