@@ -13,13 +13,14 @@ Text is most of the traffic, and each piece is small:
 
 - Adjacent text of one message is merged while it waits. The parts are kept and joined once; adding each
   piece to a string would copy the whole message again for every delta.
-- When only text waits, and a group was taken less than ``TEXT_AGE_S`` ago, the pump waits for the rest of
-  that time or ``TEXT_RUSH`` characters. One journal row and one write then serve many deltas, and a
-  person sees no difference.
+- When only text waits, and the pump was done with its last group less than ``TEXT_AGE_S`` ago, it waits for
+  the rest of that time or ``TEXT_RUSH`` characters. One journal row and one write then serve many deltas, and
+  a person sees no difference. (Not from when that group was taken: where commits are slow or shared by many
+  sessions, the time would be over each time, and the pump take whatever little had come.)
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 from attrs import define, field
@@ -101,7 +102,8 @@ class Outbox:
         self._characters = 0
         self._urgent = False
         self._closed = False
-        self._taken_at = float("-inf")
+        self._done_at = float("-inf")  # when the pump was done with its last group; it has had none
+        self._handed_out = False
         self._pump = trio.lowlevel.ParkingLot()
         self._reaching: set[trio.Event] = set()
         self._waiting = trio.lowlevel.ParkingLot()
@@ -167,24 +169,23 @@ class Outbox:
             self._urgent = True
             self._line.append(entry)
             return
-        assert isinstance(entry, AgentMessageChunk | AgentThoughtChunk)
-        self._characters += len(entry.text)
-        if not self._merge_text or not self._line:
-            self._line.append(entry)
-            return
-        last = self._line[-1]
-        if isinstance(last, _Run):
-            if last.first.message_id == entry.message_id and type(last.first) is type(entry):
-                last.parts.append(entry.text)
-                return
-        elif (
-            isinstance(last, AgentMessageChunk | AgentThoughtChunk)
-            and last.message_id == entry.message_id
-            and type(last) is type(entry)
-        ):
-            self._line[-1] = _Run(last, [last.text, entry.text])
-            return
-        self._line.append(entry)
+        chunk: Chunk = entry  # type: ignore[assignment]  # what an ``isinstance`` costs is felt at each delta
+        self._characters += len(chunk.text)
+        if not (self._merge_text and self._line and self._merge(chunk)):
+            self._line.append(chunk)
+
+    def _merge(self, chunk: Chunk) -> bool:
+        """Put the chunk to the last of the line, if that is text of its message."""
+        last: Any = self._line[-1]
+        if type(last) is _Run:
+            if last.first.message_id != chunk.message_id or type(last.first) is not type(chunk):
+                return False
+            last.parts.append(chunk.text)
+            return True
+        if type(last) is not type(chunk) or last.message_id != chunk.message_id:
+            return False
+        self._line[-1] = _Run(last, [last.text, chunk.text])
+        return True
 
     # -- out ---------------------------------------------------------------------------------------
 
@@ -193,6 +194,8 @@ class Outbox:
 
         For the one pump. Cancelled, nothing is taken.
         """
+        if self._handed_out:
+            self._done_at = trio.current_time()
         while not self._line and not self._closed:
             await self._pump.park()
         if not self._urgent:
@@ -204,13 +207,13 @@ class Outbox:
         line, self._line = self._line, []
         self._characters = 0
         self._urgent = False
-        self._taken_at = trio.current_time()
+        self._handed_out = True
         self._waiting.unpark_all()
         return [entry.whole() if isinstance(entry, _Run) else entry for entry in line]
 
     async def _let_text_gather(self) -> None:
         if self._urgent or self._closed or self._characters >= TEXT_RUSH:
             return
-        with trio.move_on_at(self._taken_at + TEXT_AGE_S) as scope:
+        with trio.move_on_at(self._done_at + TEXT_AGE_S) as scope:
             if scope.deadline > trio.current_time():
                 await self._pump.park()

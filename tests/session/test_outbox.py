@@ -47,6 +47,30 @@ async def test_the_first_text_goes_at_once_and_the_next_gathers(autojump_clock):
     assert trio.current_time() - start == pytest.approx(TEXT_AGE_S)
 
 
+async def test_text_gathers_from_when_the_last_group_was_done_with(autojump_clock):
+    outbox = Outbox()
+    outbox.put_nowait([Running()])
+    await outbox.take()
+    await trio.sleep(4 * TEXT_AGE_S)  # a commit that takes long, or that two hundred sessions share
+    start = trio.current_time()
+    outbox.put_nowait([chunk("a")])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(put_later, outbox, chunk("b"), TEXT_AGE_S / 2)
+        assert await outbox.take() == [chunk("ab")]
+    assert trio.current_time() - start == pytest.approx(TEXT_AGE_S)
+
+
+async def test_text_that_comes_when_nothing_came_for_long_goes_at_once(autojump_clock):
+    outbox = Outbox()
+    outbox.put_nowait([chunk("a")])
+    await outbox.take()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(put_later, outbox, chunk("b"), 2 * TEXT_AGE_S)
+        start = trio.current_time()
+        assert await outbox.take() == [chunk("b")]
+    assert trio.current_time() - start == pytest.approx(2 * TEXT_AGE_S)
+
+
 async def put_later(outbox: Outbox, entry: object, seconds: float) -> None:
     await trio.sleep(seconds)
     outbox.put_nowait([entry])
