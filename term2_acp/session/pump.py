@@ -121,7 +121,7 @@ class Pump:
         if self.client.behind and not self._hurried:
             with trio.CancelScope() as self._patience:
                 await self.client.ready()
-        if all(type(entry) in _EVENTS for entry in entries):  # the usual case, and the hot one
+        if _EVENTS.issuperset(map(type, entries)):  # the usual case, and the hot one
             self.client.show(self.session_id, entries)  # type: ignore[arg-type]
             return
         run: list[ev.Event] = []

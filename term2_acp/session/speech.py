@@ -43,6 +43,7 @@ class Speech:
         self._history = history
         self._activity = activity
         self._redactor = redactor
+        self._redacts = bool(redactor)  # asked at each delta
         self._client = client
 
     # -- within a turn -----------------------------------------------------------------------------
@@ -60,7 +61,7 @@ class Speech:
         """
         if self.turn is None:
             return
-        if self._redactor:
+        if self._redacts:
             events = [redacted(event, self._redactor) for event in events]
         self._outbox.put_nowait(events)
         if self.turn.refused:
@@ -122,5 +123,5 @@ class Speech:
         Raises:
             Closed: the session is closing, and its line takes nothing more; neither is called.
         """
-        events = [redacted(event, self._redactor) for event in events] if self._redactor else events
+        events = [redacted(event, self._redactor) for event in events] if self._redacts else events
         self._outbox.put_nowait([Aside(tuple(events), said, refused)])

@@ -85,6 +85,8 @@ _KINDS: dict[str, type] = {
     "circumstances": Circumstances,
 }
 
+_CHUNKS: frozenset[type] = frozenset({AgentMessageChunk, AgentThoughtChunk})
+
 # What the name of a kind may be, of this version or a later one.
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 
@@ -207,18 +209,20 @@ def merged(events: Iterable[Event]) -> Sequence[Event]:
             kept[-1] = type(last)(last.message_id, "".join(parts))
 
     for event in events:
-        if type(event) in NEVER_KEPT:
+        kind = type(event)
+        if kind in NEVER_KEPT:
             continue
-        if not isinstance(event, AgentMessageChunk | AgentThoughtChunk):
+        if kind not in _CHUNKS:
             end_run()
             last = None
-        elif last is not None and type(event) is type(last) and event.message_id == last.message_id:
-            parts.append(event.text)
-            continue
         else:
+            chunk: AgentMessageChunk | AgentThoughtChunk = event  # type: ignore[assignment]
+            if last is not None and kind is type(last) and chunk.message_id == last.message_id:
+                parts.append(chunk.text)
+                continue
             end_run()
-            last = event
-            parts = [event.text]
+            last = chunk
+            parts = [chunk.text]
         kept.append(event)
     end_run()
     return kept

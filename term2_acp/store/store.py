@@ -169,10 +169,11 @@ class Store:
         if not rows:
             await trio.lowlevel.checkpoint()
             return
-        title = next((e.title for e in reversed(events) if isinstance(e, SessionInfoUpdate)), None)
+        title = updated_at = None
         # Not at each append: while a turn streams, that would be a page more in every commit.
-        active = active and any(type(event) in _ACTIVITY for event in events)
-        updated_at = self._clock() if active else None
+        if active and not _ACTIVITY.isdisjoint(map(type, events)):
+            title = next((e.title for e in reversed(events) if isinstance(e, SessionInfoUpdate)), None)
+            updated_at = self._clock()
         known = self._numbers.get(session_id)
         at = milliseconds()
 
