@@ -38,7 +38,7 @@ costs one call a file.
 from collections.abc import Callable, Mapping, Sequence
 
 import trio
-from attrs import evolve, frozen
+from attrs import evolve
 
 from term2_acp.agent.asking import Asking
 from term2_acp.agent.context import (
@@ -57,6 +57,7 @@ from term2_acp.agent.stream import ReplyFold
 from term2_acp.domain import events as ev
 from term2_acp.domain.events import CompactionStatus, CompactionUpdate
 from term2_acp.domain.ids import new_compaction_id
+from term2_acp.domain.values import frozen
 from term2_acp.providers.base import Failed, Finish, Finished, Message, UserSaid
 
 # Characters of a summary. It is told with every later request; ours asks for about a sixth of this.

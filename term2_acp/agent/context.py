@@ -13,8 +13,8 @@ calls. So it is well paired on both sides of every cut.
 from collections.abc import Sequence
 
 import msgspec
-from attrs import frozen
 
+from term2_acp.domain.values import frozen
 from term2_acp.providers.base import (
     ContextOverflow,
     Failed,

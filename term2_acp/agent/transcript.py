@@ -24,8 +24,6 @@ Which images of it are sent is for ``agent.images`` to say, and the words of ter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import frozen
-
 from term2_acp.agent.context import Reading, start_of
 from term2_acp.agent.images import in_words, said, within_bounds
 from term2_acp.agent.told import KEPT, KEPT_AFTER_WORDS, MODE_TOLD, OUTCOME_UNKNOWN, RECORD_LOST, SUMMARY
@@ -33,6 +31,7 @@ from term2_acp.domain import events as ev
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.options import Mode, OptionId
 from term2_acp.domain.toolcall import Effect
+from term2_acp.domain.values import frozen
 from term2_acp.providers.base import AssistantSaid, CallMade, Message, Opaque, ToolAnswered, UserSaid
 from term2_acp.providers.errors import ContextOverflow, RequestRefused
 

@@ -17,10 +17,11 @@ What is honest where something is missing:
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from term2_acp.domain import events as ev
 from term2_acp.domain.usage import MOST_COST, NO_CALLS, TurnUsage, Usage, both
+from term2_acp.domain.values import frozen
 
 if TYPE_CHECKING:  # a session that is only opened has a meter, and asks no model
     from term2_acp.providers.base import ModelInfo, UsageDelta

@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 import attrs
-from attrs import frozen
+
+from term2_acp.domain.values import frozen
 
 T = TypeVar("T")
 

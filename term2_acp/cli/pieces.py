@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from attrs import frozen
-
 from term2_acp.cli.screen import Harmless, Screen, drawing
 from term2_acp.cli.terminal import visible_lines
+from term2_acp.domain.values import frozen
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

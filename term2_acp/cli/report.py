@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import attrs
-from attrs import frozen
 
 from term2_acp.cli.health import (
     Health,
@@ -26,6 +25,7 @@ from term2_acp.cli.health import (
     StoreHealth,
 )
 from term2_acp.cli.screen import Screen, drawing
+from term2_acp.domain.values import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console

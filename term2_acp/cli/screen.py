@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from attrs import define, frozen
+from attrs import define
 
 from term2_acp.cli.terminal import visible
+from term2_acp.domain.values import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

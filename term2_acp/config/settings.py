@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from attrs import Attribute, field, fields, frozen
+from attrs import Attribute, field, fields
 
 from term2_acp.config.presets_known import PRESET_NAMES
+from term2_acp.domain.values import frozen
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "default")
 PROFILES = ("baseline", "full")

@@ -8,7 +8,9 @@ have to make it first, in somebody's project.
 from collections.abc import Mapping
 from typing import Self
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
+
+from term2_acp.domain.values import frozen
 
 
 @frozen

@@ -17,7 +17,7 @@ creates the message or tool call.
 
 from enum import StrEnum
 
-from attrs import field, frozen
+from attrs import field
 from attrs.validators import optional
 
 from term2_acp.domain.content import ContentBlock, Text, ToolContent
@@ -35,6 +35,7 @@ from term2_acp.domain.plan import PlanEntry
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.domain.usage import TurnUsage, whole
+from term2_acp.domain.values import frozen
 
 # -- shown only ------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import functools
 import posixpath
 import unicodedata
 
-from attrs import frozen
+from term2_acp.domain.values import frozen
 
 PROTECTED_NAMES = (
     ".git/",

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from attrs import frozen
+from term2_acp.domain.values import frozen
 
 
 class StopReason(StrEnum):

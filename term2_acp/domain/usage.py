@@ -12,8 +12,10 @@ Rules:
 """
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 from attrs.validators import optional
+
+from term2_acp.domain.values import frozen
 
 PICO = 10**12
 """Pico-USD in one US dollar."""

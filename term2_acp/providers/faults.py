@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from attrs import frozen
 
+from term2_acp.domain.values import frozen
 from term2_acp.providers.base import (
     AuthenticationFailed,
     ConnectionFailed,

@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from term2_acp.domain.content import size_of_base64
 from term2_acp.domain.effort import Effort
 from term2_acp.domain.usage import Prices
+from term2_acp.domain.values import frozen
 
 
 @frozen

@@ -13,8 +13,8 @@ import stat
 from collections.abc import Iterable, Mapping
 
 import trio
-from attrs import frozen
 
+from term2_acp.domain.values import frozen
 from term2_acp.process import SYSTEM_FOLDERS, open_process
 from term2_acp.sandbox import landlock
 

@@ -8,8 +8,10 @@ nothing of it runs.
 import signal
 from collections.abc import Awaitable, Callable
 
-from attrs import field, frozen
+import attrs
+from attrs import field
 
+from term2_acp.domain.values import frozen
 from term2_acp.process import Process
 from term2_acp.sandbox.policy import Layer
 
@@ -25,7 +27,7 @@ class Exit:
     signal: str | None
 
 
-@frozen(eq=False)
+@attrs.frozen(eq=False)
 class Command:
     """A running command. ``notes`` are sentences about what the sandbox does *not* hold for it.
 

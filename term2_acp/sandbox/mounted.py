@@ -14,8 +14,7 @@ Names are compared without case: on a file system that folds them, the kernel te
 from collections.abc import Iterable
 from enum import Enum, auto
 
-from attrs import frozen
-
+from term2_acp.domain.values import frozen
 from term2_acp.sandbox.mounts import Kind, Mount, mounts
 from term2_acp.sandbox.policy import Policy, SandboxFailed
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import trio
-from attrs import frozen
 
 from term2_acp.domain.ids import SessionId
+from term2_acp.domain.values import frozen
 from term2_acp.session.deletions import Deletions
 from term2_acp.store import SessionRecord, Store, StoreFailed, now
 

@@ -23,7 +23,6 @@ from typing import Any
 
 import cattrs.preconf.msgspec
 import msgspec
-from attrs import frozen
 from cattrs.gen import make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
 
@@ -53,6 +52,7 @@ from term2_acp.domain.events import (
     UserMessage,
 )
 from term2_acp.domain.toolcall import ToolCallUpdate
+from term2_acp.domain.values import frozen
 from term2_acp.store.errors import FAILED, StoreFailed
 from term2_acp.store.forms import FORMS, TAGS
 

@@ -13,7 +13,9 @@ Rules:
 
 import re
 
-from attrs import define, field, frozen
+from attrs import define, field
+
+from term2_acp.domain.values import frozen
 
 # A character of UTF-8 has at most so many bytes.
 _LONGEST = 4

@@ -9,8 +9,8 @@ import socket
 import sys
 
 import trio
-from attrs import frozen
 
+from term2_acp.domain.values import frozen
 from term2_acp.process import Process, dies_with_parent, open_process
 from term2_acp.tools.base import ToolError
 

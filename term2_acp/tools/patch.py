@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from attrs import frozen
+from term2_acp.domain.values import frozen
 
 # Unchanged lines shown around a change.
 CONTEXT = 3

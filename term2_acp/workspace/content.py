@@ -14,8 +14,9 @@ import os
 from collections.abc import Callable
 from enum import StrEnum
 
-from attrs import field, frozen
+from attrs import field
 
+from term2_acp.domain.values import frozen
 from term2_acp.workspace import opening
 from term2_acp.workspace.refusals import FileRefused, TooLarge, from_os_error
 

@@ -8,9 +8,9 @@ offered but by ``true``, or by an object where v1 has markers.
 from typing import Any
 
 import msgspec
-from attrs import frozen
 
 from term2_acp import __version__
+from term2_acp.domain.values import frozen
 
 PROTOCOL_VERSION = 1
 

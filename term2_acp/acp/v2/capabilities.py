@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import frozen
-
 from term2_acp import __version__
+from term2_acp.domain.values import frozen
 
 PROTOCOL_VERSION = 2
 

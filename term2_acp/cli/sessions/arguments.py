@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import field
 
 from term2_acp.cli.arguments import BadArguments, shortened
+from term2_acp.domain.values import frozen
 
 # Longer numbers of sessions than this are a slip of the finger.
 _MOST = 1_000_000

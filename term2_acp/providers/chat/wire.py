@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
+from term2_acp.domain.values import frozen
 from term2_acp.providers.base import ModelInfo, Request
 from term2_acp.providers.chat.dialects import PLAIN, Dialect
 from term2_acp.providers.chat.reply import ChatReply

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from attrs import field, frozen
+import attrs
+from attrs import field
 
 from term2_acp.domain.effort import Effort
 from term2_acp.providers.servers.known import Known
@@ -39,7 +40,7 @@ class Nothing(NamedTuple):
 Choice = Decided | Undecided | Nothing
 
 
-@frozen(eq=False)
+@attrs.frozen(eq=False)
 class Resolved:
     """What the settings mean. ``secrets`` are all keys that this process knows, for redaction."""
 

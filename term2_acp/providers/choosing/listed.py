@@ -13,8 +13,9 @@ Rules:
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from term2_acp.domain.values import frozen
 from term2_acp.providers.servers.known import Known
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from term2_acp.domain.values import frozen
 
 # Calls for one prompt. A model that needs more of them needs to be another model.
 MOST_CALLS = 4

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from attrs import frozen
 
+from term2_acp.domain.values import frozen
 from term2_acp.providers.base import AssistantSaid, Message, Request, ToolAnswered, UserSaid
 from term2_acp.providers.local.choices import (
     CREATE,

@@ -8,8 +8,8 @@ autojump clock every wait is exact. A wait comes behind the deltas before it, wh
 from collections.abc import Iterator, Sequence
 
 import trio
-from attrs import frozen
 
+from term2_acp.domain.values import frozen
 from term2_acp.providers.base import Delta
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
-from attrs import frozen
 
+from term2_acp.domain.values import frozen
 from term2_acp.providers.base import Failed, Finish, Finished, RequestRefused, ToolCallDelta
 from term2_acp.providers.scripted.playing import Hang, Played
 from term2_acp.providers.scripted.steps import STEPS, Step

@@ -1,10 +1,11 @@
 """What a server says of one of its models: the part of its ``/models`` that we understand."""
 
-from attrs import field, frozen
+from attrs import field
 
 from term2_acp.config import MOST_TOKENS
 from term2_acp.domain.effort import Effort
 from term2_acp.domain.usage import Prices
+from term2_acp.domain.values import frozen
 
 
 def _tokens(value: object) -> int | None:

@@ -16,7 +16,8 @@ Nobody is asked, and nothing is loaded that only a request needs.
 import re
 from collections.abc import Mapping
 
-from attrs import evolve, field, frozen
+import attrs
+from attrs import evolve, field
 
 from term2_acp.config import Config, ProviderSettings, known_keys
 from term2_acp.providers.local.weights import MODEL_ID as LOCAL_MODEL
@@ -37,7 +38,7 @@ _SERVERS = frozenset({RESPONSES, MESSAGES, CHAT})
 _SENDABLE = re.compile(r"[\x21-\x7e]+")
 
 
-@frozen(eq=False)
+@attrs.frozen(eq=False)
 class Known:
     """A provider that can be named.
 

@@ -19,9 +19,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-from attrs import field, frozen
+from attrs import field
 
 from term2_acp.domain.usage import Prices
+from term2_acp.domain.values import frozen
 from term2_acp.providers.servers.facts import ServerFacts
 from term2_acp.providers.servers.pricing import prices
 
