@@ -113,7 +113,13 @@ print(*(set(sys.modules) - before))
 
 
 @pytest.mark.parametrize(
-    "config", ["Config()", "Config(provider='lab', providers={'lab': LAB})", "Config(provider='local')"]
+    "config",
+    [
+        "Config()",
+        "Config(provider='lab', providers={'lab': LAB})",
+        "Config(provider='local')",
+        "Config(provider='s', providers={'s': ProviderSettings('scripted', script='bench')})",
+    ],
 )
 def test_a_session_that_is_only_opened_imports_nothing_of_a_model(config: str) -> None:
     assert run(OPENS.format(config=config)) == set()

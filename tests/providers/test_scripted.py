@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from term2_acp.config import Config, ProviderSettings
 from term2_acp.providers.base import (
     AssistantSaid,
     CallMade,
@@ -28,10 +29,14 @@ from term2_acp.providers.base import (
     UsageDelta,
     UserSaid,
 )
+from term2_acp.providers.choosing.choice import Decided, Resolved
+from term2_acp.providers.choosing.opening import open_source
 from term2_acp.providers.request import ModelInfo
+from term2_acp.providers.scripted.builtin import BENCH, MERGES_TEXT
 from term2_acp.providers.scripted.model import Scripted, open_script
 from term2_acp.providers.scripted.script import ScriptError, read_script
 from term2_acp.providers.scripted.steps import ERRORS
+from term2_acp.providers.servers.known import known_providers
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "SCRIPTS.md").read_text("utf-8")
 EXAMPLE = re.findall(r"```toml\n(.*?)```", MANUAL, re.DOTALL)[1]
@@ -228,7 +233,21 @@ async def bench(prompt: str, calls: int = 0, most: int = 1000) -> list[list[Delt
 
 async def test_bench_stream_is_one_delta_a_read() -> None:
     assert await bench("bench stream 100 32") == [[TextDelta("x" * 32)]] * 100 + [[Finished(Finish.STOP)]]
-    assert Scripted("b", open_script("bench")).merge_text is False
+
+
+@pytest.mark.parametrize("name", MERGES_TEXT)
+async def test_a_built_in_script_merges_text_as_was_said_before_it_was_imported(name: str) -> None:
+    assert open_script(name).merge_text is MERGES_TEXT[name]
+    settings = ProviderSettings("scripted", script=name)
+    choice = Decided(known_providers(Config(providers={"s": settings}), {})["s"], "m")
+    source = open_source(Resolved(choice), idle_s=1.0, state=None)
+    assert source.merge_text is MERGES_TEXT[name]
+    assert (await source.choice()).provider.merge_text is MERGES_TEXT[name]
+    await source.aclose()
+
+
+def test_text_of_bench_is_not_merged() -> None:
+    assert MERGES_TEXT[BENCH] is False
 
 
 async def test_bench_flood_never_ends() -> None:

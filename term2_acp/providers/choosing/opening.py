@@ -1,8 +1,8 @@
 """From what was resolved to what answers. Nothing is connected, started or read before it is asked.
 
 A session that is only opened imports nothing of a model: what is needed to ask one is imported with the first
-prompt, each kind by itself. Scripts are the exception. They are read at once, since one of them says how a
-session hands its text on; nobody waits for those.
+prompt, each kind by itself. Scripts in files are the exception. They are read at once, since one of them says
+how a session hands its text on; nobody waits for those.
 """
 
 import functools
@@ -16,6 +16,7 @@ from term2_acp.domain.effort import Effort
 from term2_acp.providers.choosing.choice import Choice, Decided, Nothing, Resolved
 from term2_acp.providers.choosing.source import Fixed, Later, nothing_to_learn
 from term2_acp.providers.errors import NotUsable
+from term2_acp.providers.scripted.builtin import MERGES_TEXT
 from term2_acp.providers.servers.known import Known
 
 if TYPE_CHECKING:  # see the module
@@ -66,9 +67,18 @@ class Opener:
 
     def own(self) -> "ModelSource":
         """The source of the process's own model."""
-        if isinstance(self.choice, Decided) and self.choice.provider.type == "scripted":
+        script = self._script()
+        if script is not None and script not in MERGES_TEXT:
             return self.source(self.choice)
-        return Later(functools.partial(self.make, self.choice))
+        merge_text = script is None or MERGES_TEXT[script]
+        return Later(functools.partial(self.make, self.choice), merge_text=merge_text)
+
+    def _script(self) -> str | None:
+        """The script that the process's own model plays, None where it is no scripted one."""
+        if not isinstance(self.choice, Decided) or self.choice.provider.type != "scripted":
+            return None
+        settings = self.choice.provider.settings
+        return settings.script if settings is not None else None
 
     def rest_nowait(self) -> None:
         """As ``Provider.rest_nowait``, for every provider that was made."""

@@ -57,20 +57,21 @@ class Later:
 
     ``make`` may wait, and may raise ``ProviderError``; then, and when it is cancelled, nothing is made, and
     the next prompt tries again. Of two prompts at once, one makes it and the other waits for it.
+    ``merge_text`` is what the source that is made will say of it.
     """
 
-    merge_text = True
-
-    def __init__(self, make: Callable[[], Awaitable["ModelSource"]]) -> None:
+    def __init__(self, make: Callable[[], Awaitable["ModelSource"]], *, merge_text: bool = True) -> None:
+        self.merge_text = merge_text
         self._make = make
         self._source: ModelSource | None = None
         self._lock = trio.Lock()
 
     async def choice(self) -> "ModelChoice":
         """See ``ModelSource``."""
-        async with self._lock:
-            if self._source is None:
-                self._source = await self._make()
+        if self._source is None:
+            async with self._lock:
+                if self._source is None:  # else it was made while the lock was waited for
+                    self._source = await self._make()
         return await self._source.choice()
 
     def rest_nowait(self) -> None:

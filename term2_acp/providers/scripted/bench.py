@@ -19,6 +19,7 @@ from itertools import chain, repeat
 
 from term2_acp.domain.values import frozen
 from term2_acp.providers.base import Finish, Finished, TextDelta, ToolCallDelta
+from term2_acp.providers.scripted.builtin import BENCH, MERGES_TEXT
 from term2_acp.providers.scripted.playing import Hang, Played, Wait
 
 GREETING = "Hello from the scripted model."
@@ -33,7 +34,7 @@ _CONTEXT_TOKENS = 128_000
 class Bench:
     """The script ``bench`` (``Script``)."""
 
-    merge_text: bool = False
+    merge_text: bool = MERGES_TEXT[BENCH]
     per_read: int = 1
     context_tokens: int = _CONTEXT_TOKENS
     context_assumed: bool = True  # what is measured must not be compacted

@@ -18,10 +18,9 @@ from term2_acp.providers.base import (
     wait_silently,
 )
 from term2_acp.providers.scripted.bench import Bench
+from term2_acp.providers.scripted.builtin import BENCH
 from term2_acp.providers.scripted.playing import PlayedStream
 from term2_acp.providers.scripted.script import Script, ScriptError, read_script
-
-BENCH = "bench"
 
 
 class Scripted:
