@@ -44,13 +44,12 @@ PROVIDER_TYPES = tuple(_ALLOWED)
 MOST_SHOWN = 200
 """Characters of a value or a name that a diagnosis repeats."""
 
-# It is written before the slash of `provider/model`.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-
-_URL = re.compile(r"https?://[^\s/?#]+[^\s?#]*", re.ASCII | re.IGNORECASE)
-_USER = re.compile(r"https?://[^/]*@", re.ASCII | re.IGNORECASE)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_KEY = re.compile(r"[!-~]+", re.ASCII)  # what an HTTP header can carry
+# Each of these is compiled with the first value that it is held against: an editor waits for the start.
+_NAME = r"(?a)[A-Za-z0-9][A-Za-z0-9._-]{0,63}"  # it is written before the slash of `provider/model`
+_URL = r"(?ai)https?://[^\s/?#]+[^\s?#]*"
+_USER = r"(?ai)https?://[^/]*@"
+_VARIABLE = r"(?a)[A-Za-z_][A-Za-z0-9_]*"
+_KEY = r"(?a)[!-~]+"  # what an HTTP header can carry
 
 
 class Wrong(ValueError):
@@ -194,17 +193,17 @@ class ProviderSettings:
         needed = _NEEDED.get(self.type)
         if needed is not None and needed not in given:
             raise Wrong(needed, f"is missing; a provider of type {self.type!r} needs it")
-        if self.base_url is not None and not _URL.fullmatch(self.base_url):
+        if self.base_url is not None and not re.fullmatch(_URL, self.base_url):
             raise Wrong("base_url", "must be an http:// or https:// URL without a query")
         if self.base_url is not None and not _has_host(self.base_url):
             raise Wrong("base_url", "must have a host, and a port, if any, that is a number up to 65535")
-        if self.base_url is not None and _USER.match(self.base_url):
+        if self.base_url is not None and re.match(_USER, self.base_url):
             # It would take the place of the key on the wire, and nothing would know that it is a secret.
             raise Wrong("base_url", "must not hold a user name or a password; api_key_env names the key")
-        if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
+        if self.api_key_env is not None and not re.fullmatch(_VARIABLE, self.api_key_env):
             # Not repeated: people paste the key itself here.
             raise Wrong("api_key_env", "must be the name of an environment variable")
-        if self.api_key is not None and not _KEY.fullmatch(self.api_key):
+        if self.api_key is not None and not re.fullmatch(_KEY, self.api_key):
             raise Wrong("api_key", "must be printable ASCII without spaces")
         for model in self.catalog:
             if self.models is not None and model not in self.models:
@@ -254,7 +253,7 @@ class AcpSettings:
 
 def _providers(_instance: object, _attribute: object, value: Mapping[str, ProviderSettings]) -> None:
     for name, settings in value.items():
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             raise Wrong(
                 "providers",
                 f"{shown(name)} cannot be a provider's name; use letters, digits, '.', '_' and '-'",

@@ -32,8 +32,9 @@ from term2_acp.config.settings import (
     Wrong,
 )
 
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+# Compiled where a start is refused.
+_BARE_KEY = r"(?a)[A-Za-z0-9_-]+"
+_LINE = r" \(at (?:line (\d+), column \d+|end of document)\)$"
 
 # What a person calls the types that TOML has.
 _NAMES = {
@@ -88,7 +89,7 @@ def _decode(path: str, content: bytes) -> dict[str, Any]:
         return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-        place = _LINE.search(message)
+        place = re.search(_LINE, message)
         line = int(place[1]) if place is not None and place[1] else text.rstrip("\n").count("\n") + 1
         what = message[: place.start()] if place is not None else message
         raise SettingsError(f"{path}:{line}: {_on_one_line(what[:1].lower() + what[1:])}") from None
@@ -218,7 +219,7 @@ def _unknown(name: str, cls: type) -> str:
 def _dotted(key: tuple[str, ...]) -> str:
     """The key as TOML would write it."""
     parts = (part if len(part) <= MOST_SHOWN else f"{part[:MOST_SHOWN]}..." for part in key)
-    return ".".join(part if _BARE_KEY.fullmatch(part) else f'"{_on_one_line(part)}"' for part in parts)
+    return ".".join(part if re.fullmatch(_BARE_KEY, part) else f'"{_on_one_line(part)}"' for part in parts)
 
 
 def _on_one_line(text: str) -> str:

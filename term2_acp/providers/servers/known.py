@@ -35,7 +35,7 @@ SCRIPTED_MODEL = "scripted"
 CHAOS_MODEL = "chaos"
 
 _SERVERS = frozenset({RESPONSES, MESSAGES, CHAT})
-_SENDABLE = re.compile(r"[\x21-\x7e]+")
+_SENDABLE = r"[\x21-\x7e]+"  # compiled with the first key
 
 
 @attrs.frozen(eq=False)
@@ -173,7 +173,7 @@ def _with_key(
     if not key and settings is not None and settings.api_key:
         key, source = settings.api_key.strip(), f"api_key in [providers.{known.name}]"
     problem = None
-    if key and not _SENDABLE.fullmatch(key):
+    if key and not re.fullmatch(_SENDABLE, key):
         problem = f"The key in {source} holds characters that cannot be sent; set it again."
     elif not key and variables:
         problem = f"Set {source} to the key of the provider {known.name}."
