@@ -29,11 +29,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import define, field
+from attrs import field
 
 from term2_acp.acp.door import Door
 from term2_acp.config import Config, RetentionSettings, config_path, home_directory, state_directory
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 from term2_acp.transport.claim import Claimed
 from term2_acp.transport.peer import Peer
 from term2_acp.transport.stdio import open_input, open_output

@@ -258,19 +258,21 @@ def test_no_module_imports_itself_in_a_circle():
     assert graph == {}
 
 
-def test_values_are_made_in_the_house_s_way():
-    """What attrs' own ``frozen`` makes costs an editor twice as long: it is for rooms that know no domain.
-
-    With options it is ``attrs.frozen(...)``, which this does not look for.
-    """
+def test_classes_are_made_in_the_house_s_way():
+    """What attrs' own decorators make costs an editor twice as long: they are where no domain is known."""
     knows_no_domain = ("web", "process", "transport", "redact", "jsonrpc")
     paths = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] not in knows_no_domain]
+    names = {"define", "frozen", "mutable"}
     theirs = {
         name_of(path)
         for path, node in nodes(ast.ImportFrom, paths)
-        if node.module == "attrs" and any(alias.name == "frozen" for alias in node.names)
+        if node.module == "attrs" and not names.isdisjoint(alias.name for alias in node.names)
+    } | {
+        name_of(path)
+        for path, node in nodes(ast.Attribute, paths)
+        if isinstance(node.value, ast.Name) and node.value.id == "attrs" and node.attr in names
     }
-    assert theirs == {"term2_acp/domain/values.py"}  # as a type checker sees it
+    assert theirs == {"term2_acp/domain/classes.py"}
 
 
 _IMPORT_ALL = """

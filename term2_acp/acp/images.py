@@ -15,9 +15,8 @@ say (``agent.images`` has what follows when it says no).
 import binascii
 from types import MappingProxyType
 
-from attrs import define
-
 from term2_acp.acp.params import invalid
+from term2_acp.domain.classes import define
 from term2_acp.domain.content import MAX_IMAGE_BYTES, MAX_IMAGES, MAX_IMAGES_BYTES, Image, size_of_base64
 
 # How the files of each type begin. A WebP file says its length between the two parts of its beginning.

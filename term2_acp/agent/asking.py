@@ -14,8 +14,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from attrs import define
-
 from term2_acp.agent.context import fixed_tokens
 from term2_acp.agent.mind import Mind
 from term2_acp.agent.ports import TurnPorts
@@ -23,6 +21,7 @@ from term2_acp.agent.stream import ReplyFold
 from term2_acp.agent.transcript import Transcript
 from term2_acp.agent.usage import Meter, counted
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.ids import new_message_id
 from term2_acp.providers.base import DeltaStream, Message, ModelChoice, ModelInfo, Request, ToolSpec
 from term2_acp.redact import StreamRedactor

@@ -6,7 +6,9 @@ row is answered with a warning in place of its result, the sixth ends the turn.
 
 from enum import Enum
 
-from attrs import define, field
+from attrs import field
+
+from term2_acp.domain.classes import define
 
 WARN_AT = 3  # identical calls in a row
 STOP_AT = 6

@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from attrs import define, field
+from attrs import field
 
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.content import Text, ToolContent
 from term2_acp.domain.ids import TerminalId, ToolCallId, new_tool_call_id
 from term2_acp.domain.toolcall import Effect, FileDigests, Location, ToolCallUpdate, ToolKind, ToolStatus

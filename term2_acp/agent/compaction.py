@@ -55,9 +55,9 @@ from term2_acp.agent.context import (
 from term2_acp.agent.shrinking import shrunk
 from term2_acp.agent.stream import ReplyFold
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.events import CompactionStatus, CompactionUpdate
 from term2_acp.domain.ids import new_compaction_id
-from term2_acp.domain.values import frozen
 from term2_acp.providers.base import Failed, Finish, Finished, Message, UserSaid
 
 # Characters of a summary. It is told with every later request; ours asks for about a sixth of this.

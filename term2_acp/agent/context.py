@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import (
     ContextOverflow,
     Failed,

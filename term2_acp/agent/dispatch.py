@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 import trio
-from attrs import define, field
+from attrs import field
 
 from term2_acp.agent.budget import REPEAT_WARNING, Repeat, Repeats
 from term2_acp.agent.calls import INTERNAL_RESULT, Call, OpenCalls, new_call
@@ -19,6 +19,7 @@ from term2_acp.agent.gate import Abort, Gate, No
 from term2_acp.agent.nested import NestedCalls
 from term2_acp.agent.ports import TurnPorts, Workers
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.toolcall import FileDigests, ToolCallUpdate
 from term2_acp.providers.base import ToolCallDelta

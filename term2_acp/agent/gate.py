@@ -18,16 +18,15 @@ Rules:
 from collections.abc import Callable
 
 import trio
-from attrs import define
 
 from term2_acp.agent.calls import Call
 from term2_acp.agent.ports import Workers
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.content import Diff
 from term2_acp.domain.events import ToolCallDecided
 from term2_acp.domain.options import Mode
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import DecidedBy, ToolCallUpdate, ToolStatus
-from term2_acp.domain.values import frozen
 from term2_acp.permission.broker import Abandoned, Approved, Broker, Refused, RefusedAll, Verdict
 from term2_acp.permission.choices import Choice, escape_for_person
 from term2_acp.permission.grants import SessionAccess, TurnAnswers

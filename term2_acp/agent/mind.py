@@ -5,8 +5,7 @@ Apart from ``turn``, which imports everything that a turn needs: a session that 
 
 from typing import TYPE_CHECKING
 
-from attrs import define
-
+from term2_acp.domain.classes import define
 from term2_acp.domain.turn import Failure
 from term2_acp.redact import Redactor
 

@@ -21,10 +21,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import trio
-from attrs import define, field
+from attrs import field
 
 from term2_acp.agent.calls import INTERNAL_RESULT, PROGRAM_ENDED, Call
 from term2_acp.agent.ports import Workers
+from term2_acp.domain.classes import define
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.tools.base import NestedResult
 

@@ -7,7 +7,7 @@ last and are marked as what they are: advice from files, which cannot widen any 
 
 import platform
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 IDENTITY = """\
 You are term2, a coding agent. You work in a person's workspace, behind their editor. You read before you

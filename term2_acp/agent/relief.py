@@ -20,7 +20,7 @@ goes on after a compaction where it stood. They are bounded here.
 
 from collections.abc import Callable
 
-from attrs import define, field
+from attrs import field
 
 from term2_acp.agent.asking import Asking
 from term2_acp.agent.compaction import compact
@@ -36,6 +36,7 @@ from term2_acp.agent.context import (
     window_of,
 )
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.events import CompactionStatus, CompactionUpdate
 from term2_acp.domain.ids import new_message_id
 from term2_acp.providers.base import ToolAnswered

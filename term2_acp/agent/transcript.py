@@ -28,10 +28,10 @@ from term2_acp.agent.context import Reading, start_of
 from term2_acp.agent.images import in_words, said, within_bounds
 from term2_acp.agent.told import KEPT, KEPT_AFTER_WORDS, MODE_TOLD, OUTCOME_UNKNOWN, RECORD_LOST, SUMMARY
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.options import Mode, OptionId
 from term2_acp.domain.toolcall import Effect
-from term2_acp.domain.values import frozen
 from term2_acp.providers.base import AssistantSaid, CallMade, Message, Opaque, ToolAnswered, UserSaid
 from term2_acp.providers.errors import ContextOverflow, RequestRefused
 

@@ -9,8 +9,6 @@ Before a call of the model the history may be compacted, and after one that the 
 
 from collections.abc import Mapping
 
-from attrs import define
-
 from term2_acp.agent.asking import Asking
 from term2_acp.agent.calls import Call
 from term2_acp.agent.context import overflowed
@@ -19,6 +17,7 @@ from term2_acp.agent.mind import TurnFailed
 from term2_acp.agent.relief import Relief, completed
 from term2_acp.agent.stream import ReplyFold
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.providers.base import (
     ContextOverflow,

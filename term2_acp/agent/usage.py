@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.usage import MOST_COST, NO_CALLS, TurnUsage, Usage, both
-from term2_acp.domain.values import frozen
 
 if TYPE_CHECKING:  # a session that is only opened has a meter, and asks no model
     from term2_acp.providers.base import ModelInfo, UsageDelta

@@ -11,7 +11,7 @@ Rules:
 
 from collections.abc import Sequence
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 _FLAGS = ("--provider", "--model", "--effort")
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 T = TypeVar("T")
 

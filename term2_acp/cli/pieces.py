@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from term2_acp.cli.screen import Harmless, Screen, drawing
 from term2_acp.cli.terminal import visible_lines
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -25,7 +25,7 @@ from term2_acp.cli.health import (
     StoreHealth,
 )
 from term2_acp.cli.screen import Screen, drawing
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,10 +15,8 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from attrs import define
-
 from term2_acp.cli.terminal import visible
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

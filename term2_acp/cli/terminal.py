@@ -7,7 +7,7 @@ and cannot write the stray bytes that an argument may have.
 import os
 import re
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 ACP_USAGE = "usage: term2 acp [--provider P] [--model M] [--effort E]"
 DOCTOR_USAGE = "usage: term2 doctor [--json]"

@@ -12,7 +12,7 @@ from decimal import Decimal
 from attrs import Attribute, field, fields
 
 from term2_acp.config.presets_known import PRESET_NAMES
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "default")
 PROFILES = ("baseline", "full")

@@ -10,7 +10,7 @@ from typing import Self
 
 from attrs import evolve, field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 
 @frozen

@@ -4,8 +4,8 @@ from enum import StrEnum
 
 from attrs import field
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.ids import TerminalId
-from term2_acp.domain.values import frozen
 
 # The bytes of one image. Anthropic counts an image's base64 and takes 10 MB of it, others take more or tell
 # no limit; 5 MiB are 7 MB of base64, which also leaves an image whole in one frame of 8 MiB.

@@ -20,6 +20,7 @@ from enum import StrEnum
 from attrs import field
 from attrs.validators import optional
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import ContentBlock, Text, ToolContent
 from term2_acp.domain.ids import CompactionId, MessageId, PlanId, TerminalId, ToolCallId
 from term2_acp.domain.kept import Circumstances as Circumstances
@@ -35,7 +36,6 @@ from term2_acp.domain.plan import PlanEntry
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.domain.usage import TurnUsage, whole
-from term2_acp.domain.values import frozen
 
 # -- shown only ------------------------------------------------------------------------------------
 

@@ -14,11 +14,11 @@ are written with its end. When they were written is the time of their rows.
 from attrs import field
 from attrs.validators import optional
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.ids import MessageId, ToolCallId
 from term2_acp.domain.options import OptionId
 from term2_acp.domain.toolcall import DecidedBy, Effect, FileDigests
 from term2_acp.domain.usage import Usage, whole
-from term2_acp.domain.values import frozen
 
 
 @frozen

@@ -5,7 +5,7 @@ An option is shown whole, with every value that it may have, and one of them is 
 
 from enum import StrEnum
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 
 class Mode(StrEnum):

@@ -16,7 +16,7 @@ import functools
 import posixpath
 import unicodedata
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 PROTECTED_NAMES = (
     ".git/",

@@ -7,10 +7,10 @@ that allows, on an ask that is still open, ever lets a tool run.
 
 from enum import StrEnum
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.paths import Target
 from term2_acp.domain.toolcall import ToolCallUpdate
-from term2_acp.domain.values import frozen
 
 
 class Access(StrEnum):

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import ToolContent
 from term2_acp.domain.ids import ToolCallId
-from term2_acp.domain.values import frozen
 
 
 class ToolKind(StrEnum):

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 
 class StopReason(StrEnum):

@@ -15,7 +15,7 @@ import attrs
 from attrs import field
 from attrs.validators import optional
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 PICO = 10**12
 """Pico-USD in one US dollar."""

@@ -22,12 +22,12 @@ import logging
 from collections.abc import Callable, Sequence
 
 import trio
-from attrs import define, evolve, field
+from attrs import evolve, field
 
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.ids import SessionId
 from term2_acp.domain.permission import Action, Answer, Ask, AskCancelled, Lost, Selected, Unintelligible
 from term2_acp.domain.toolcall import ToolCallUpdate
-from term2_acp.domain.values import frozen
 from term2_acp.permission.choices import Choice, allows, escape_for_person, escape_lines, to_options
 from term2_acp.permission.ground import Ground
 

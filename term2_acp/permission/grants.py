@@ -11,8 +11,9 @@ number of grants.
 
 from collections.abc import Iterator, Sequence
 
-from attrs import Factory, define
+from attrs import Factory
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.permission import Access, Action
 from term2_acp.permission.choices import Choice, scope_of
 from term2_acp.permission.ground import file_of

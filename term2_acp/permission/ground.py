@@ -13,9 +13,9 @@ Paths are compared as text, which is right for canonical paths only.
 
 import posixpath
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.paths import is_within
 from term2_acp.domain.permission import Access, Action
-from term2_acp.domain.values import frozen
 
 
 @frozen

@@ -33,10 +33,10 @@ to refuse.
 
 from collections.abc import Sequence
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.options import Mode
 from term2_acp.domain.paths import hides
 from term2_acp.domain.permission import Access, Action
-from term2_acp.domain.values import frozen
 from term2_acp.permission.choices import Choice, in_order, scope_of
 from term2_acp.permission.grants import SessionAccess
 from term2_acp.permission.ground import Ground, may_grant

@@ -16,8 +16,8 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Protocol
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.effort import Effort as Effort  # a request is made of it
-from term2_acp.domain.values import frozen
 from term2_acp.providers.errors import AuthenticationFailed as AuthenticationFailed
 from term2_acp.providers.errors import ConnectionFailed as ConnectionFailed
 from term2_acp.providers.errors import ContextOverflow as ContextOverflow

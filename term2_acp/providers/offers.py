@@ -5,8 +5,8 @@ nothing that a request needs is imported for it.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.effort import Effort
-from term2_acp.domain.values import frozen
 
 if TYPE_CHECKING:  # see the module
     from term2_acp.providers.base import ModelSource

@@ -5,10 +5,10 @@ from typing import Any
 
 from attrs import evolve, field
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import size_of_base64
 from term2_acp.domain.effort import Effort
 from term2_acp.domain.usage import Prices
-from term2_acp.domain.values import frozen
 
 
 @frozen

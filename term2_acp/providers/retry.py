@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import ProviderError
 
 # Tries of one request, the first included. A model server that failed five times in a row over ten

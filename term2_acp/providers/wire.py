@@ -7,7 +7,7 @@ the events; so every wire is robust in the same way.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import Delta, ModelInfo, Request
 
 

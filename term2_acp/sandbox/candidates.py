@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 import trio
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.process import SYSTEM_FOLDERS, open_process
 from term2_acp.sandbox import landlock
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.sandbox.policy import Layer, Limits
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,9 @@ nothing of it runs.
 import signal
 from collections.abc import Awaitable, Callable
 
-import attrs
 from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.process import Process
 from term2_acp.sandbox.policy import Layer
 
@@ -27,7 +26,7 @@ class Exit:
     signal: str | None
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Command:
     """A running command. ``notes`` are sentences about what the sandbox does *not* hold for it.
 

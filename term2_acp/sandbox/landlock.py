@@ -28,10 +28,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 
 import trio
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.paths import is_within
-from term2_acp.domain.values import frozen
 from term2_acp.process import Process
 from term2_acp.sandbox import cgroups, child, launch, limits
 from term2_acp.sandbox.command import Command, Exit, nothing_to_say, signal_name

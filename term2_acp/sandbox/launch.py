@@ -35,8 +35,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 
 import trio
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.process import Process, open_process
 from term2_acp.sandbox import cgroups, limits
 from term2_acp.sandbox.bwrap import bwrap_argv

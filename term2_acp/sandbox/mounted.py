@@ -14,7 +14,7 @@ Names are compared without case: on a file system that folds them, the kernel te
 from collections.abc import Iterable
 from enum import Enum, auto
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.sandbox.mounts import Kind, Mount, mounts
 from term2_acp.sandbox.policy import Policy, SandboxFailed
 

@@ -28,8 +28,8 @@ outside). A held place outside the workspace is left out as well, since it would
 from collections.abc import Iterator
 from enum import Enum, auto
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.paths import is_within
-from term2_acp.domain.values import frozen
 from term2_acp.sandbox.policy import Policy, between, depth, lies_in, outermost, visible
 
 # Bytes of the empty folder that covers a hidden one: a page, the least that can be given.

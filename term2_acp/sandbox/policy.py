@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Self
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.confinement import Confinement
 from term2_acp.domain.paths import is_within
-from term2_acp.domain.values import frozen
 
 # Bytes of private data (heap, stacks of threads, anonymous maps) for each process. A type checker or a
 # bundler takes one or two GiB. RLIMIT_AS would count what is only reserved too, and JavaScript engines

@@ -25,8 +25,8 @@ from typing import Any
 
 import trio
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.confinement import Confinement
-from term2_acp.domain.values import frozen
 from term2_acp.sandbox import attempts
 from term2_acp.sandbox.command import Command
 from term2_acp.sandbox.policy import TEMPORARY_FOLDERS, Layer, SandboxFailed, lies_in

@@ -37,7 +37,7 @@ import errno
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.sandbox.requests import answers
 
 if TYPE_CHECKING:

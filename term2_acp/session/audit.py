@@ -19,14 +19,14 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.content import Terminal, ToolContent
 from term2_acp.domain.ids import MessageId, SessionId, TerminalId, ToolCallId
 from term2_acp.domain.toolcall import DecidedBy, Effect, ToolCallUpdate, ToolStatus
 from term2_acp.domain.turn import StopReason
-from term2_acp.domain.values import frozen
 from term2_acp.session.recovery import Recovery
 from term2_acp.store.journal import Dated
 

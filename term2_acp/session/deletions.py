@@ -11,8 +11,9 @@ only to a session that nobody uses, and gives way to whoever comes to use it bef
 from collections.abc import Awaitable, Callable, Collection
 
 import trio
-from attrs import define, evolve, field
+from attrs import evolve, field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.ids import SessionId
 from term2_acp.session.session import CloseFailed
 from term2_acp.store import Claim, ClaimedElsewhere, Page, SessionRecord, Store, UnknownSession

@@ -5,9 +5,10 @@ of it: the rooms that it stands on are half of what a session would import, and 
 """
 
 import trio
-from attrs import define, field
+from attrs import field
 
 from term2_acp.agent.calls import OpenCalls
+from term2_acp.domain.classes import define
 from term2_acp.permission.broker import Broker
 from term2_acp.permission.grants import SessionAccess, TurnAnswers
 from term2_acp.workspace import Workspace

@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import trio
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.events import AgentMessageChunk, AgentThoughtChunk, Event, Idle
 from term2_acp.domain.turn import Failure
 

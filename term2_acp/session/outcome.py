@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.toolcall import Effect, FileDigests
 
 # One that only reads is dispatched in the journal with its end, so it may have been at work.

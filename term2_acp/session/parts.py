@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from term2_acp.agent.mind import Mind
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.redact import Redactor
 from term2_acp.store import Store
 

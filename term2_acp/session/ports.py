@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.values import frozen
 
 if TYPE_CHECKING:  # questions and the file port are imported with the first turn
     from term2_acp.domain.permission import Answer, Ask

@@ -26,9 +26,10 @@ import logging
 from collections.abc import Iterator, Sequence
 
 import trio
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.ids import CompactionId, SessionId, TerminalId, ToolCallId, new_message_id
 from term2_acp.domain.toolcall import ToolCallUpdate
 from term2_acp.domain.turn import Failure, StopReason

@@ -27,10 +27,11 @@ Only what is open is remembered, and the ids of the calls of one turn.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import field
 
 from term2_acp.agent.told import LOOK_FIRST, UNKNOWN
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.content import Text
 from term2_acp.domain.ids import CompactionId, MessageId, TerminalId, ToolCallId
 from term2_acp.domain.toolcall import Effect, FileDigests, ToolCallUpdate, ToolKind, ToolStatus

@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import trio
-from attrs import define, field
+from attrs import field
 
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.ids import SessionId, new_session_id
 from term2_acp.session.deletions import Deletions
 from term2_acp.session.history import History

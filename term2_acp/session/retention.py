@@ -20,8 +20,8 @@ from datetime import UTC, datetime, timedelta
 
 import trio
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.values import frozen
 from term2_acp.session.deletions import Deletions
 from term2_acp.store import SessionRecord, Store, StoreFailed, now
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Self
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.events import Event, RequiresAction, Running
 
 

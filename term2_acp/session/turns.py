@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import define, field
+from attrs import field
 
 from term2_acp.agent.mind import TurnFailed
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.ids import MessageId, new_message_id
 from term2_acp.domain.turn import Failure, StopReason
 from term2_acp.session.commands import Command

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import attrs
-from attrs import define
 
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.content import ToolContent
 from term2_acp.domain.ids import MessageId
 from term2_acp.domain.toolcall import ToolCallUpdate

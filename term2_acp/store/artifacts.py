@@ -16,8 +16,9 @@ import shutil
 import threading
 from collections import deque
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.ids import SessionId, ToolCallId
 from term2_acp.store.private import make_directory, open_file
 

@@ -21,7 +21,7 @@ import time
 from contextlib import closing
 from urllib.parse import quote
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.store import schema
 from term2_acp.store.errors import BUSY, DAMAGED, READ_ONLY, StoreFailed, StoreTooNew
 from term2_acp.store.faults import FAULTS

@@ -6,9 +6,9 @@ cut off and that the next opening of their session closes, and files that belong
 
 from enum import StrEnum
 
-from attrs import define, field
+from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 
 # Findings that are kept; of more there is only the number. A person reads the first of them.
 MAX_FINDINGS = 1000

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Self
 
 import trio
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.events import Event, RecordsLost
-from term2_acp.domain.values import frozen
 from term2_acp.store.errors import is_damage
 from term2_acp.store.faults import FAULTS
 from term2_acp.store.places import OF_SESSION, Span, bounds, seq_of

@@ -7,9 +7,10 @@ or a result without a call. Where records are lost nothing of that can be asked 
 Only the calls of one turn are remembered.
 """
 
-from attrs import define, field
+from attrs import field
 
 from term2_acp.domain import events as ev
+from term2_acp.domain.classes import define
 from term2_acp.domain.ids import ToolCallId
 
 TWICE = "twice"

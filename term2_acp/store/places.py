@@ -12,7 +12,7 @@ The functions run on the store's thread.
 
 import sqlite3
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.store.errors import is_damage
 from term2_acp.store.faults import FAULTS
 

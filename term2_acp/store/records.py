@@ -1,7 +1,7 @@
 """What the store hands out: values, without anything that reads or writes."""
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.ids import SessionId
-from term2_acp.domain.values import frozen
 
 
 @frozen

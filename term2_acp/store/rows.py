@@ -26,6 +26,7 @@ import msgspec
 from cattrs.gen import make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import ContentBlock, Diff, ToolContent
 from term2_acp.domain.events import (
     NEVER_KEPT,
@@ -52,7 +53,6 @@ from term2_acp.domain.events import (
     UserMessage,
 )
 from term2_acp.domain.toolcall import ToolCallUpdate
-from term2_acp.domain.values import frozen
 from term2_acp.store.errors import FAILED, StoreFailed
 from term2_acp.store.forms import FORMS, TAGS
 

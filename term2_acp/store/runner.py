@@ -16,7 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 import outcome
 import trio
-from attrs import define
+
+from term2_acp.domain.classes import define
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import outcome
 import trio
-from attrs import define
 
+from term2_acp.domain.classes import define
 from term2_acp.store.errors import BUSY, CLOSED, FAILED, StoreFailed
 from term2_acp.store.runner import Runner
 

@@ -20,11 +20,11 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import trio
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import Change, Diff, Text
 from term2_acp.domain.paths import is_within
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import FileDigests, Location, ToolKind
-from term2_acp.domain.values import frozen
 from term2_acp.tools.base import Description, Outcome, Prepared, ToolContext, ToolError
 from term2_acp.tools.edits import commit
 from term2_acp.tools.patch_format import parse

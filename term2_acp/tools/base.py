@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import msgspec
 from attrs import field
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import ToolContent
 from term2_acp.domain.events import Event
 from term2_acp.domain.ids import ToolCallId
 from term2_acp.domain.options import Mode
 from term2_acp.domain.permission import Action
 from term2_acp.domain.toolcall import FileDigests, Location, ToolKind
-from term2_acp.domain.values import frozen
 from term2_acp.permission.policy import PLAN_KEEPS_FILES
 from term2_acp.redact import Redactor
 from term2_acp.workspace import Workspace

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 import trio
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.confinement import Confinement
 from term2_acp.domain.content import Text
 from term2_acp.domain.events import ExitStatus

@@ -9,11 +9,11 @@ from typing import Any
 
 import trio
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import MAX_DIFF_TEXT, Change, Diff, FileTexts, Operation, Text
 from term2_acp.domain.paths import Target
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import FileDigests, Location
-from term2_acp.domain.values import frozen
 from term2_acp.tools.base import Outcome, OutcomeUnknown, Prepared, ToolContext, ToolError
 from term2_acp.tools.patch import git_patch
 from term2_acp.tools.targets import counted, refusals

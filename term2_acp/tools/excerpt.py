@@ -1,6 +1,6 @@
 """A range of lines out of a text, within bounds that are said in words."""
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.workspace import LineEnd, line_end_of
 
 # Lines of one result: as much as a model can use at a time.

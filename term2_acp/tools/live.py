@@ -22,8 +22,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 import trio
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.content import Terminal
 from term2_acp.domain.events import Event, ExitStatus, TerminalOutput, TerminalUpdate
 from term2_acp.domain.ids import TerminalId, new_terminal_id

@@ -13,9 +13,9 @@ Rules:
 
 import re
 
-from attrs import define, field
+from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 
 # A character of UTF-8 has at most so many bytes.
 _LONGEST = 4

@@ -10,7 +10,7 @@ import sys
 
 import trio
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.process import Process, dies_with_parent, open_process
 from term2_acp.tools.base import ToolError
 

@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 # Unchanged lines shown around a change.
 CONTEXT = 3

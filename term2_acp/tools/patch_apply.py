@@ -8,8 +8,7 @@ end at its end keeps that, unless the patch says otherwise (``\\ No newline at e
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define
-
+from term2_acp.domain.classes import define
 from term2_acp.tools.base import ToolError
 from term2_acp.tools.patch_parts import Hunk
 from term2_acp.tools.patch_places import Ground, locate

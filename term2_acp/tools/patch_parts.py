@@ -9,9 +9,9 @@ the number of the line in the patch and what was found there.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from attrs import define, field
+from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 from term2_acp.tools.base import ToolError
 
 # Characters of a line that a message shows.

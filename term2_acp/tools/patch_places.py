@@ -13,9 +13,7 @@ All searching is done by ``str.find``, which takes linear time.
 import itertools
 from collections.abc import Iterator, Sequence
 
-from attrs import define
-
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 from term2_acp.tools.base import ToolError
 from term2_acp.tools.patch_parts import Hunk, shown
 

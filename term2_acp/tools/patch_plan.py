@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import MAX_DIFF_TEXT, Change, FileTexts, Operation
 from term2_acp.domain.paths import Target
 from term2_acp.domain.toolcall import Location
-from term2_acp.domain.values import frozen
 from term2_acp.tools.base import ToolError
 from term2_acp.tools.edits import content_of, file_texts, first_changed_line
 from term2_acp.tools.patch import git_patch

@@ -11,8 +11,9 @@ Refused, since a patch here changes texts and paths alone: copies, changes of mo
 
 import re
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.tools.base import ToolError
 from term2_acp.tools.patch_parts import (
     AddFile,

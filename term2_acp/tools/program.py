@@ -24,9 +24,9 @@ from typing import Any
 
 import msgspec
 import trio
-from attrs import define, field
+from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 from term2_acp.jsonrpc.closelook import holds_too_many_values
 from term2_acp.tools.base import CallPorts, NestedResult, Nesting
 from term2_acp.tools.clock import Clock

@@ -13,9 +13,9 @@ searching is done by ``str.find``, which takes linear time; there is no expressi
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from attrs import define, field
+from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 from term2_acp.tools.base import ToolError
 from term2_acp.tools.targets import counted
 from term2_acp.workspace import MAX_FILE_BYTES, LineEnd, line_end_of

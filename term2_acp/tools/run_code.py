@@ -15,14 +15,14 @@ from types import TracebackType
 from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.content import Terminal
 from term2_acp.domain.events import ExitStatus
 from term2_acp.domain.ids import TerminalId, new_terminal_id
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import ToolKind
-from term2_acp.domain.values import frozen
 from term2_acp.tools.base import CallPorts, Description, Outcome, Prepared, Tool, ToolContext, ToolError
 from term2_acp.tools.clock import Clock
 from term2_acp.tools.code_runner import command

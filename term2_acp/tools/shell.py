@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.content import Terminal
 from term2_acp.domain.ids import TerminalId, new_terminal_id
 from term2_acp.domain.permission import Access, Action
 from term2_acp.domain.toolcall import ToolKind
-from term2_acp.domain.values import frozen
 from term2_acp.tools.base import Description, Outcome, Prepared, ToolContext, ToolError
 from term2_acp.tools.course import DEFAULT_TIMEOUT_MS, Milliseconds, require_sandbox, run_program
 from term2_acp.tools.live import MODEL_HEAD_BYTES, MODEL_TAIL_BYTES

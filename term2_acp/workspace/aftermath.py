@@ -26,8 +26,9 @@ import stat
 import threading
 from collections.abc import Collection, Iterable, Iterator
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.paths import is_within
 from term2_acp.domain.toolcall import FileDigests
 from term2_acp.workspace import opening

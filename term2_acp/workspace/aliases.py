@@ -12,10 +12,10 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.paths import is_within
-from term2_acp.domain.values import frozen
 
 # Seconds for which the places are taken to be what they were. Each look costs a call of the system a name.
 KNOWN_FOR_S = 1.0

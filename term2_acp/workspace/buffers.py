@@ -27,10 +27,10 @@ from typing import Self
 
 import attrs
 import trio
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.paths import Target, hides
-from term2_acp.domain.values import frozen
 from term2_acp.workspace import opening
 from term2_acp.workspace.content import (
     MAX_FILE_BYTES,

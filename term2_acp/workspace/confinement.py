@@ -21,8 +21,9 @@ import posixpath
 import stat
 from collections.abc import Collection, Iterator
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.domain.confinement import Confinement
 from term2_acp.domain.paths import GIT_FOLDER, GIT_PARTS, GIT_SCRIPTS, guard_of, is_within, protected_at
 from term2_acp.workspace import gitdir

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.workspace import opening
 from term2_acp.workspace.refusals import FileRefused, TooLarge, from_os_error
 

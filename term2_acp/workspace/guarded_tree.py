@@ -23,10 +23,10 @@ import time
 from collections import deque
 from collections.abc import Container, Iterator
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.paths import protected_at, protected_below
-from term2_acp.domain.values import frozen
 
 # Folders of one workspace that are looked at, some 500 bytes and 5 microseconds each.
 MAX_FOLDERS = 20_000

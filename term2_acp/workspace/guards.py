@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 from attrs import field
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.paths import guard_of, hides, is_within, named_paths
-from term2_acp.domain.values import frozen
 from term2_acp.workspace.aliases import Aliases, mounts_below, other_names
 from term2_acp.workspace.links import named_links
 from term2_acp.workspace.refusals import PathRefused

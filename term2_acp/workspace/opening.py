@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.workspace.refusals import Missing, NotRegular, PathChanged, from_os_error
 from term2_acp.workspace.resolve import proc_device
 

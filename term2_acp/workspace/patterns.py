@@ -11,7 +11,7 @@ which do not backtrack from one star into another, and folders by following all 
 import fnmatch
 import re
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.workspace.refusals import FileRefused
 
 # Characters of a pattern, and ways that its braces may spell out to. Nobody types more.

@@ -23,10 +23,10 @@ import secrets
 import threading
 from typing import Protocol, Self
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.paths import Target
-from term2_acp.domain.values import frozen
 from term2_acp.workspace import opening
 from term2_acp.workspace.content import FileContent, read_descriptor
 from term2_acp.workspace.likeness import look_like

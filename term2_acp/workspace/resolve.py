@@ -16,8 +16,8 @@ import stat
 from collections import deque
 from collections.abc import Mapping
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.paths import Target
-from term2_acp.domain.values import frozen
 from term2_acp.workspace.aliases import Identity, identity_of
 from term2_acp.workspace.refusals import PathChanged, PathRefused
 

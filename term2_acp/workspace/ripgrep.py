@@ -22,9 +22,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from attrs import define, field
+from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 from term2_acp.process import SYSTEM_FOLDERS, Process, dies_with_parent, open_process
 from term2_acp.workspace.patterns import Pattern, PatternRefused
 from term2_acp.workspace.refusals import Failed, from_os_error

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.paths import Target
-from term2_acp.domain.values import frozen
 from term2_acp.workspace import opening, ripgrep
 from term2_acp.workspace.guards import Guards
 from term2_acp.workspace.opening import Kind

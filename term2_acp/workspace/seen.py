@@ -10,8 +10,9 @@ Where the editor shows a text that is not saved, what is under it on the disk mu
 a save would put that text over somebody's changes there.
 """
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.workspace.content import FileContent
 from term2_acp.workspace.refusals import ChangedSinceRead, NotRead
 from term2_acp.workspace.replace import Edit

@@ -26,10 +26,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.paths import Target
-from term2_acp.domain.values import frozen
 from term2_acp.workspace import opening
 from term2_acp.workspace.opening import Identity
 from term2_acp.workspace.refusals import FileRefused, PathRefused, from_os_error

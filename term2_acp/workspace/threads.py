@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import trio
-from attrs import define, field
+from attrs import field
+
+from term2_acp.domain.classes import define
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ until the call that shows it is known.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import field
 
 from term2_acp.acp.fit import encode, split_text
 from term2_acp.acp.shown import Wire
@@ -32,6 +32,7 @@ from term2_acp.acp.v1.toolcalls import (
     parent_meta,
     text_piece,
 )
+from term2_acp.domain.classes import define
 from term2_acp.domain.content import Terminal, Text, ToolContent
 from term2_acp.domain.events import ExitStatus, TerminalOutput, TerminalUpdate
 from term2_acp.domain.ids import TerminalId, ToolCallId

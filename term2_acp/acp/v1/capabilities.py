@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from term2_acp import __version__
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 PROTOCOL_VERSION = 1
 

@@ -21,11 +21,11 @@ import re
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from attrs import define, field
+from attrs import field
 
 from term2_acp.acp.shown import Wire
+from term2_acp.domain.classes import define, frozen
 from term2_acp.domain.content import Diff, Operation
-from term2_acp.domain.values import frozen
 
 _BEGIN = "diff --git "
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

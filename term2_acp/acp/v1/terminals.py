@@ -13,9 +13,10 @@ ACP v1 knows only terminals that the client runs, and commands never run there. 
 import codecs
 import re
 
-from attrs import define, field
+from attrs import field
 
 from term2_acp.acp.shown import Wire
+from term2_acp.domain.classes import define
 from term2_acp.domain.events import ExitStatus, TerminalOutput, TerminalUpdate
 
 # Bytes of the end of an output that are shown while the command runs: some hundred lines. They are sent

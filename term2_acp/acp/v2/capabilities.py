@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from term2_acp import __version__
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 PROTOCOL_VERSION = 2
 

@@ -22,7 +22,7 @@ from term2_acp.cli.arguments import BadArguments
 from term2_acp.cli.screen import Screen, screen_of
 from term2_acp.cli.sessions.arguments import Request, parse
 from term2_acp.cli.terminal import SESSIONS_USAGE, CannotWrite, Output, complain, tell
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.redact import Redactor
 
 logger = logging.getLogger(__name__)

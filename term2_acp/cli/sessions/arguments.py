@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from attrs import field
 
 from term2_acp.cli.arguments import BadArguments, shortened
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 # Longer numbers of sessions than this are a slip of the finger.
 _MOST = 1_000_000

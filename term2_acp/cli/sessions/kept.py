@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 import trio
 
 from term2_acp.cli.arguments import shortened
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.store import InlineRunner, SessionRecord, Standing, Store, StoreFailed, UnknownSession
 from term2_acp.store.examine import DATABASE
 from term2_acp.store.journal import Dated

@@ -8,8 +8,9 @@ put together. Blocks and deltas of kinds that are not known are let by: the wire
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.providers.anthropic.opaque import HiddenThought, Place, Thought
 from term2_acp.providers.base import Delta, TextDelta, ThoughtDelta, ToolCallDelta
 from term2_acp.providers.text import TextPieces, well_formed

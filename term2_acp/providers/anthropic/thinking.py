@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.effort import Effort
-from term2_acp.domain.values import frozen
 
 # The beta that lets a request say what becomes of thoughts whose conversation changed.
 BETA = "thinking-binding-controls-2026-08-01"

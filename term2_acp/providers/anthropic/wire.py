@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.anthropic.reply import AnthropicReply
 from term2_acp.providers.anthropic.request import anthropic_request
 from term2_acp.providers.anthropic.thinking import BETA, family_of

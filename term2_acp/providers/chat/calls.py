@@ -19,8 +19,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.providers.base import ToolCallDelta
 from term2_acp.providers.text import well_formed
 from term2_acp.providers.wire import Broken

@@ -19,7 +19,7 @@ Sources, as of November 2026: the vendors' API references; for the local servers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import Effort
 from term2_acp.providers.chat.opaque import Back
 

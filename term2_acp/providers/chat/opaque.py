@@ -13,8 +13,9 @@ from enum import Enum, auto
 from typing import Any, Literal
 
 import msgspec
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.providers.wire_words import encode
 
 # Characters that are kept of one reply. Thoughts of a long turn take a tenth of it. A part of a signature

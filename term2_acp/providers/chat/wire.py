@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import ModelInfo, Request
 from term2_acp.providers.chat.dialects import PLAIN, Dialect
 from term2_acp.providers.chat.reply import ChatReply

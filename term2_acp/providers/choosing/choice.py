@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-import attrs
 from attrs import field
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.effort import Effort
 from term2_acp.providers.servers.known import Known
 
@@ -40,7 +40,7 @@ class Nothing(NamedTuple):
 Choice = Decided | Undecided | Nothing
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Resolved:
     """What the settings mean. ``secrets`` are all keys that this process knows, for redaction."""
 

@@ -18,7 +18,7 @@ Rules:
 import logging
 from collections.abc import Callable, Iterable
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import ModelSource, NotUsable
 from term2_acp.providers.choosing.candidates import several
 from term2_acp.providers.choosing.choice import Undecided

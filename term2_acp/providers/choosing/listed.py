@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.servers.known import Known
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ The part of ``resolve`` that has to know which models there are. It is loaded by
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.choosing.candidates import ambiguous, is_pattern, quoted, several, unknown
 from term2_acp.providers.choosing.choice import Decided, Nothing, Resolved, Undecided, Unresolved
 from term2_acp.providers.choosing.listed import Lists

@@ -26,7 +26,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 
 # Calls for one prompt. A model that needs more of them needs to be another model.
 MOST_CALLS = 4

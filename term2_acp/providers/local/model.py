@@ -23,9 +23,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
-from attrs import define, field
+from attrs import field
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import define, frozen
 from term2_acp.process import Process, open_process
 from term2_acp.providers.base import (
     DeltaStream,

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import AssistantSaid, Message, Request, ToolAnswered, UserSaid
 from term2_acp.providers.local.choices import (
     CREATE,

@@ -8,8 +8,9 @@ are a contradiction, as two names or two call ids are.
 from typing import Any
 
 import msgspec
-from attrs import define, field
+from attrs import field
 
+from term2_acp.domain.classes import define
 from term2_acp.providers.responses.opaque import phase_of
 from term2_acp.providers.text import TextPieces, well_formed
 from term2_acp.providers.wire import Broken

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import ModelInfo, Request
 from term2_acp.providers.responses.reply import ResponsesReply
 from term2_acp.providers.responses.request import responses_request

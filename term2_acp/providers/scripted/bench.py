@@ -17,7 +17,7 @@ Anything else is answered by a greeting. Text is not merged, so that every delta
 from collections.abc import Iterator
 from itertools import chain, repeat
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import Finish, Finished, TextDelta, ToolCallDelta
 from term2_acp.providers.scripted.builtin import BENCH, MERGES_TEXT
 from term2_acp.providers.scripted.playing import Hang, Played, Wait

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import trio
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import Delta
 
 

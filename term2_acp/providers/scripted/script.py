@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import Failed, Finish, Finished, RequestRefused, ToolCallDelta
 from term2_acp.providers.scripted.playing import Hang, Played
 from term2_acp.providers.scripted.steps import STEPS, Step

@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.usage import Prices
-from term2_acp.domain.values import frozen
 from term2_acp.providers.servers.facts import ServerFacts
 from term2_acp.providers.servers.listing import Listing, ServerModel, is_id
 from term2_acp.providers.servers.pricing import DEAREST_PICO

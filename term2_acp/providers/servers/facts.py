@@ -3,9 +3,9 @@
 from attrs import field
 
 from term2_acp.config import MOST_TOKENS
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.effort import Effort
 from term2_acp.domain.usage import Prices
-from term2_acp.domain.values import frozen
 
 
 def _tokens(value: object) -> int | None:

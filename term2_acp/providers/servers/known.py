@@ -16,10 +16,10 @@ Nobody is asked, and nothing is loaded that only a request needs.
 import re
 from collections.abc import Mapping
 
-import attrs
 from attrs import evolve, field
 
 from term2_acp.config import Config, ProviderSettings, known_keys
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.local.weights import MODEL_ID as LOCAL_MODEL
 from term2_acp.providers.servers.presets import (
     CHAT,
@@ -38,7 +38,7 @@ _SERVERS = frozenset({RESPONSES, MESSAGES, CHAT})
 _SENDABLE = r"[\x21-\x7e]+"  # compiled with the first key
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Known:
     """A provider that can be named.
 

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 from attrs import field
 
+from term2_acp.domain.classes import frozen
 from term2_acp.domain.usage import Prices
-from term2_acp.domain.values import frozen
 from term2_acp.providers.servers.facts import ServerFacts
 from term2_acp.providers.servers.pricing import prices
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from attrs import evolve
 
-from term2_acp.domain.values import frozen
+from term2_acp.domain.classes import frozen
 from term2_acp.providers.base import ProviderError, StreamBroke
 from term2_acp.providers.faults import Faults
 from term2_acp.providers.servers.facts import ServerFacts
