@@ -1,8 +1,9 @@
 """The database as one object: everything here blocks, and runs on the store's thread.
 
 This module and those below it (``schema``, ``sessions``, ``journal``) import sqlite3; ``store`` imports it
-when it is opened, so that a daemon that has no session yet does not pay for it. How events become rows is
-imported and made with the first of them: a session that is only made has none, and an editor waits for it.
+when it is opened, so that a daemon that has no session yet does not pay for it. How events become rows, and
+where those stand, is imported with the first of them: a session that is only made has none, and an editor
+waits for it.
 """
 
 import functools
@@ -12,13 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from term2_acp.domain.events import Event
-from term2_acp.store import journal, schema, sessions
+from term2_acp.store import schema, sessions
 from term2_acp.store.errors import StoreFailed, UnknownSession, is_damage
 from term2_acp.store.faults import FAULTS
 from term2_acp.store.places import Span, readable_span, span
 from term2_acp.store.records import Page, SessionRecord
 
 if TYPE_CHECKING:  # see the module
+    from term2_acp.store.journal import Chunk
     from term2_acp.store.rows import Row, RowCodec
 
 logger = logging.getLogger(__name__)
@@ -99,12 +101,16 @@ class Database:
 
         Raises ``UnknownSession``, where it has to look.
         """
+        from term2_acp.store import journal
+
         if updated_at is not None and not sessions.touch(self._connection, number, updated_at, title):
             raise UnknownSession
         journal.append(self._connection, number, rows, at)
 
     def remove(self, session_id: str, piece: int) -> bool:
         """Remove a session, or the end of one that is longer than ``piece`` bytes; whether more is left."""
+        from term2_acp.store import journal
+
         number = sessions.number_of(self._connection, session_id)
         if number is None:
             return False
@@ -135,6 +141,8 @@ class Database:
             return None
         return whole.until - whole.after
 
-    def read_chunk(self, after: int, until: int) -> journal.Chunk:
+    def read_chunk(self, after: int, until: int) -> "Chunk":
         """The next rows of a session."""
+        from term2_acp.store import journal
+
         return journal.read_chunk(self._connection, _codec(), after, until)

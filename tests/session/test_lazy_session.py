@@ -62,7 +62,7 @@ print("made" if database.find("s") else "lost")
 """
     loaded = loaded_by(program)
     assert "made" in loaded
-    assert "term2_acp.store.rows" not in loaded
+    assert loaded & {"term2_acp.store.rows", "term2_acp.store.journal"} == set()
 
 
 # -- the real process, at each moment ---------------------------------------------------------------
@@ -80,6 +80,7 @@ OF_A_PROMPT = OF_A_TURN | {
     "term2_acp.providers.base",
     "term2_acp.providers.scripted.model",
     "term2_acp.session.workbench",
+    "term2_acp.store.journal",
     "term2_acp.store.rows",
 }
 RARE = {"asyncio", "httpx2", "importlib.metadata", "pydantic", "argparse"}
