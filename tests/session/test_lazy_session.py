@@ -75,8 +75,6 @@ OF_A_SESSION = {
     "term2_acp.store.database",
 }
 OF_A_PROMPT = OF_A_TURN | {
-    "cattrs",
-    "difflib",
     "term2_acp.providers.base",
     "term2_acp.providers.scripted.model",
     "term2_acp.session.workbench",
