@@ -12,6 +12,7 @@ end, no idle. ``Recovery`` sees every event in order and says what ends all of t
   to leave them, it was made; all as they were before, it had no effect; anything else is unknown, and it is
   said which file is how, and where what it held before was put aside.
 - Of a program whose outcome is unknown it is said which calls it had made that may have changed something.
+- The terminals of a call stay in it: what a command had written was seen, and tells how far it came.
 - The first settlement of a call stands. Nothing is ever run again.
 - A turn has one idle. One that has none gets it, behind a sentence with an id of its own that is the same at
   every reading.
@@ -21,7 +22,7 @@ it comes to the same by the same fold, without looking at a file. A turn that is
 an end as well: the disk was full, or an older term2 did not write one. Nothing can be written in the midst of
 a journal, so ``see`` says what stands there at every reading.
 
-Only what is open is remembered, and the ids of the calls of one turn.
+Only what is open is remembered, and the ids of the calls and terminals of one turn.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ from attrs import field
 from term2_acp.agent.told import LOOK_FIRST, UNKNOWN
 from term2_acp.domain import events as ev
 from term2_acp.domain.classes import define
-from term2_acp.domain.content import Text
+from term2_acp.domain.content import Terminal, Text, ToolContent
 from term2_acp.domain.ids import CompactionId, MessageId, TerminalId, ToolCallId
 from term2_acp.domain.toolcall import Effect, FileDigests, ToolCallUpdate, ToolKind, ToolStatus
 from term2_acp.domain.turn import Failure, StopReason
@@ -66,6 +67,7 @@ class _Call:
     only_reads: bool = False
     shown: bool = False
     status: ToolStatus | None = None
+    terminals: tuple[Terminal, ...] = ()  # their places in what is shown of it
     dispatched: bool = False
     changes: tuple[FileDigests, ...] = ()
     settled: ev.ToolCallSettled | None = None
@@ -84,7 +86,7 @@ class Recovery:
         self._lost = False  # records of it are
         self._calls: dict[ToolCallId, _Call] = {}
         self._over: set[ToolCallId] = set()
-        self._terminals: dict[TerminalId, None] = {}
+        self._terminals: dict[TerminalId, bool] = {}  # those that were shown; whether they go on
         self._compactions: dict[CompactionId, None] = {}
 
     def told(self, events: Iterable[ev.Event]) -> list[ev.Event]:
@@ -127,7 +129,9 @@ class Recovery:
 
     def _ends(self, found: Files) -> list[ev.Event]:
         events: list[ev.Event] = [
-            ev.TerminalUpdate(one, exit_status=ev.ExitStatus()) for one in self._terminals
+            ev.TerminalUpdate(one, exit_status=ev.ExitStatus())
+            for one, goes_on in self._terminals.items()
+            if goes_on
         ]
         for call in self._calls.values():
             events += self._end_of(call, found)
@@ -144,7 +148,8 @@ class Recovery:
             )
             yield settled
         if call.shown and call.status is None:
-            yield _last_update(settled)
+            # A place whose terminal was never shown would stay empty.
+            yield _last_update(settled, [one for one in call.terminals if one.terminal_id in self._terminals])
 
     def _judged(self, call: _Call, found: Files) -> tuple[Effect, str]:
         """What became of a call that never settled, and the words for it."""
@@ -216,15 +221,18 @@ class Recovery:
         call = self._calls.get(event.tool_call_id)
         if call is None or not call.shown:
             return  # its announcement is lost, and the client does not know it
+        if event.content is not None:
+            call.terminals = tuple(one for one in event.content if isinstance(one, Terminal))
         if call.status is None and event.status is not None and event.status.final:
             call.status = event.status
             self._forget_if_over(call)
 
     def _on_terminal(self, event: ev.TerminalUpdate) -> None:
         if event.exit_status is not None:
-            self._terminals.pop(event.terminal_id, None)
+            if event.terminal_id in self._terminals:
+                self._terminals[event.terminal_id] = False
         elif event.command is not None:
-            self._terminals[event.terminal_id] = None
+            self._terminals[event.terminal_id] = True
 
     def _on_compaction(self, event: ev.CompactionUpdate) -> None:
         if event.status is ev.CompactionStatus.IN_PROGRESS:
@@ -257,15 +265,18 @@ def _in_words(call: _Call, effect: Effect) -> Iterator[str]:
         yield f"{call.title} ({effect.value})"
 
 
-def _last_update(settled: ev.ToolCallSettled) -> ToolCallUpdate:
-    """The final status of a call, as a person is shown it. What was shown of a change that was made stays."""
+def _last_update(settled: ev.ToolCallSettled, terminals: Sequence[ToolContent]) -> ToolCallUpdate:
+    """The final status of a call, as a person is shown it. What was shown of a change that was made stays.
+
+    Of one that is not known to be made the words stand in its place, behind the terminals.
+    """
     if settled.effect is Effect.COMMITTED and not settled.failed:
         note = {"note": settled.result, "effect": settled.effect.value}
         return ToolCallUpdate(settled.tool_call_id, status=ToolStatus.COMPLETED, raw_output=note)
     return ToolCallUpdate(
         settled.tool_call_id,
         status=ToolStatus.FAILED,
-        content=(Text(settled.result),),
+        content=(*terminals, Text(settled.result)),
         raw_output={"error": settled.result, "effect": settled.effect.value},
     )
 

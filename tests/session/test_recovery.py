@@ -62,6 +62,7 @@ def ended(reason=StopReason.END_TURN):
 REPLY = ev.ReplyEnded("lab", "m", None)
 FIRST = prompt("u1")
 LOST = ev.RecordsLost(7, 1, 0)
+BEGUN = ev.TerminalUpdate(TERM, "make", "/w")
 
 # A conversation with everything in it that a kill can cut.
 SCRIPT = [
@@ -88,7 +89,7 @@ SCRIPT = [
     allowed(SHELL),
     dispatched(SHELL),
     ToolCallUpdate(SHELL, content=(Terminal(TERM),)),
-    ev.TerminalUpdate(TERM, "make", "/w"),
+    BEGUN,
     ev.TerminalOutput(TERM, b"so far"),
     ev.TerminalUpdate(TERM, exit_status=ev.ExitStatus(0)),
     *done(SHELL),
@@ -211,7 +212,8 @@ def results(events):
         assert words in shown[call].raw_output.values()
         committed = effect is Effect.COMMITTED
         assert (shown[call].status is ToolStatus.COMPLETED) is committed
-        assert committed or shown[call].content == (Text(words),)
+        places = (Terminal(TERM),) if call == SHELL and BEGUN in events else ()
+        assert committed or shown[call].content == (*places, Text(words))
     return model
 
 
@@ -263,6 +265,22 @@ def test_terminals_and_compactions_end_with_term2():
         COMP, ev.CompactionStatus.FAILED, error=NOT_COMPACTED
     )
     assert told([*compacting, *closing(compacting)]) == told(compacting)
+
+
+@pytest.mark.parametrize(
+    ("last", "places"),
+    [
+        (dispatched(SHELL), ()),
+        (ToolCallUpdate(SHELL, content=(Terminal(TERM),)), ()),  # its terminal was never shown
+        (BEGUN, (Terminal(TERM),)),
+        (ev.TerminalOutput(TERM, b"so far"), (Terminal(TERM),)),
+        (ev.TerminalUpdate(TERM, exit_status=ev.ExitStatus(0)), (Terminal(TERM),)),
+    ],
+)
+def test_the_terminal_of_a_command_that_was_cut_off_stays_in_its_call(last, places):
+    calls = [event for event in replay(cut_after(last)) if isinstance(event, ToolCallUpdate)]
+    (shown,) = (call for call in calls if call.tool_call_id == SHELL)
+    assert shown.content == (*places, Text(OUTCOME_UNKNOWN))
 
 
 # -- what files tell -------------------------------------------------------------------------------

@@ -138,7 +138,8 @@ class Calls:
     def break_off(self, not_run: str, unknown: str) -> None:
         """Nothing more happens: what runs has ended, nobody knows how, and what is open has failed.
 
-        ``not_run`` says so of a call that had not begun, ``unknown`` of one that had.
+        ``not_run`` says so of a call that had not begun, ``unknown`` of one that had. What a command had
+        written stays, as it does in a replay.
         """
         for terminal_id in self._outputs:
             self.see(TerminalUpdate(terminal_id, exit_status=ExitStatus()))
@@ -146,10 +147,10 @@ class Calls:
             if not call.final:
                 why, effect = (unknown, Effect.OUTCOME_UNKNOWN) if call.began else (not_run, Effect.FAILED)
                 output = {"error": why, "effect": effect.value}
+                begun = (Terminal(one) for one in call.terminals if one in self._outputs)
+                content: tuple[ToolContent, ...] = (*begun, Text(why))
                 self.update(
-                    ToolCallUpdate(
-                        call.call_id, status=ToolStatus.FAILED, content=(Text(why),), raw_output=output
-                    )
+                    ToolCallUpdate(call.call_id, status=ToolStatus.FAILED, content=content, raw_output=output)
                 )
 
     def _call(self, call_id: ToolCallId) -> _Call | None:
