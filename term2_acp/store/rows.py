@@ -5,8 +5,9 @@ A row's body is JSON. cattrs says what of an event is written, and msgspec write
 - ``_KINDS`` is the one table of names. A name never gets another meaning, and a class whose fields
   change in a way that old rows do not fit gets the next ``FORMAT``, with code here that reads both.
 - Reading is strict: a number is not text, 1 is not true, null is no text. A body that does not fit its
-  class is a *damaged* row, one whose kind or version is not known is a *newer* one. Both are skipped,
-  counted and named in the log by whoever reads; neither is changed in the file.
+  class is a *damaged* row, and so is one whose kind or version no term2 can have written; one whose kind or
+  version is not known here is a *newer* one. Both are skipped, counted and named in the log by whoever
+  reads; neither is changed in the file.
 - Text is kept exactly, NUL, line separators and lone surrogates included. JSON cannot carry a lone
   surrogate and msgspec refuses it, so such a body is written by the standard library with surrogates
   encoded as they stand. Those bytes are not UTF-8, by which the reader knows them.
@@ -61,6 +62,8 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 """The version that new rows are written in."""
 
+_FIRST_FORMAT = 1
+
 _KINDS: dict[str, type] = {
     "idle": Idle,
     "user_message": UserMessage,
@@ -98,14 +101,14 @@ _UNWRITABLE = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 class DamagedRow(Exception):
-    """The body is not what its kind and version say. The message names the fault, not the content."""
+    """The row is nothing that any term2 writes. The message names the fault, not the content.
+
+    What damage made of a kind or a version may be content, so it is not named either.
+    """
 
 
 class NewerRow(Exception):
-    """The kind or the version is not known here: a newer term2 wrote the row.
-
-    The message names both, where they are what they may be; what damage made of them may be content.
-    """
+    """The kind or the version is not known here: a newer term2 wrote the row. The message names both."""
 
 
 @frozen
@@ -156,7 +159,7 @@ class RowCodec:
         """The event of a row, whatever SQLite gives for one. Raises ``DamagedRow`` and ``NewerRow``."""
         read = self._readers.get(kind)
         if read is None or version != FORMAT:
-            raise NewerRow(_named(kind, version))
+            raise _unknown(kind, version)
         try:
             return read(body)
         except msgspec.ValidationError as error:
@@ -167,9 +170,13 @@ class RowCodec:
             raise DamagedRow(type(error).__name__) from error
 
 
-def _named(kind: object, version: object) -> str:
-    name = kind if isinstance(kind, str) and _KIND.fullmatch(kind) else "a kind that cannot be"
-    return f"{name}, format {version if type(version) is int else 'that cannot be'}"
+def _unknown(kind: object, version: object) -> DamagedRow | NewerRow:
+    """Why a row cannot be read whose kind or version is not known, whatever SQLite gives for them."""
+    if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+        return DamagedRow("a kind that cannot be")
+    if type(version) is not int or version < _FIRST_FORMAT:
+        return DamagedRow(f"{kind}, a format that cannot be" if kind in _KINDS else "a format that cannot be")
+    return NewerRow(f"{kind}, format {version}")
 
 
 def _with_half_characters(cls: type, body: bytes | str) -> Event:

@@ -219,15 +219,31 @@ def test_the_fault_of_a_damaged_row_does_not_hold_its_content():
     [
         (FORMAT, "dream", "dream, format 1"),
         (FORMAT + 1, "idle", "idle, format 2"),
-        (0, "idle", "idle, format 0"),
-        # Of a damaged head, a piece of the body may be what the kind is.
-        ("sk-1", 'idle{"text":"sk-1"}', "a kind that cannot be, format that cannot be"),
-        (FORMAT, b"sk-1", "a kind that cannot be, format 1"),
-        (FORMAT, "k" * 41, "a kind that cannot be, format 1"),
     ],
 )
 def test_what_a_newer_term2_wrote_is_newer_not_damaged_and_named_without_content(version, kind, named):
     with pytest.raises(NewerRow) as caught:
+        CODEC.from_row(version, kind, b"{}")
+    assert str(caught.value) == named
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "named"),
+    [
+        (0, "idle", "idle, a format that cannot be"),
+        (-1, "dream", "a format that cannot be"),
+        ("sk-1", "idle", "idle, a format that cannot be"),
+        (None, "sk_1", "a format that cannot be"),
+        # Of a damaged head, a piece of the body may be what the kind is.
+        ("sk-1", 'idle{"text":"sk-1"}', "a kind that cannot be"),
+        (FORMAT, b"sk-1", "a kind that cannot be"),
+        (FORMAT, "k" * 41, "a kind that cannot be"),
+        (FORMAT, "id\x9ae", "a kind that cannot be"),
+        (FORMAT, None, "a kind that cannot be"),
+    ],
+)
+def test_what_no_term2_can_have_written_is_damaged_not_newer_and_named_without_content(version, kind, named):
+    with pytest.raises(DamagedRow) as caught:
         CODEC.from_row(version, kind, b"{}")
     assert str(caught.value) == named
 
