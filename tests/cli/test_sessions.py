@@ -430,8 +430,11 @@ def test_what_else_there_is(kept):
         ev.Idle(StopReason.CANCELLED): "The turn was cancelled.",
         ev.Idle(StopReason.ERROR, Failure("x", "no")): "The turn failed.",
         ev.Idle(
-            StopReason.END_TURN, None, TurnUsage(1, 0, Usage())
-        ): "1 call of the model, 0 tokens read, 0 written.",
+            StopReason.END_TURN, None, TurnUsage(1, 0, Usage(), 0)
+        ): "1 call of the model, tokens not counted.",
+        ev.Idle(
+            StopReason.END_TURN, None, TurnUsage(3, 2, Usage(1200, 8), 0)
+        ): "3 calls of the model, 2 of them counted, 1,200 tokens read, 8 written, 0 USD.",
         ev.CompactionUpdate(CompactionId("c"), ev.CompactionStatus.FAILED, error="No."): "summarised. No.",
         ev.PlanUpdate(PlanId("p"), (PlanEntry("x", PlanPriority.LOW, PlanStatus.IN_PROGRESS),)): "[>] x",
         ev.AgentMessage(MessageId("e"), "It is down.", spoken_by_model=False): "It is down.",

@@ -97,6 +97,10 @@ def of_idle(idle: ev.Idle) -> str:
 def _of_usage(usage: TurnUsage) -> str:
     tokens = usage.tokens
     calls = f"{usage.model_calls:,} call{'' if usage.model_calls == 1 else 's'} of the model"
+    if not usage.counted_calls:  # the sums are of nothing: to call them 0 would be a count, and a price
+        return f"{calls}, tokens not counted."
+    if usage.counted_calls < usage.model_calls:
+        calls += f", {usage.counted_calls:,} of them counted"
     cost = "" if usage.cost_pico_usd is None else f", {usd(usage.cost_pico_usd)} USD"
     return f"{calls}, {tokens.input_tokens:,} tokens read, {tokens.output_tokens:,} written{cost}."
 
