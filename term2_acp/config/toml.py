@@ -173,7 +173,9 @@ def _table(build: Any) -> Any:
 
 
 def _must_be(expected: type, value: object) -> str:
-    return f"must be {_NAMES[expected]}, not {_called(value)}"
+    # A whole number is a number too, so of another one it is said what is wrong with it.
+    found = "a decimal" if expected is int and type(value) is Decimal else _called(value)
+    return f"must be {_NAMES[expected]}, not {found}"
 
 
 def _called(value: object) -> str:
