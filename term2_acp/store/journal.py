@@ -194,7 +194,7 @@ class _Taken:
                 time(at if type(at) is int else None)
                 size += len(body)
             except DamagedRow as error:
-                self.lose(place, f"{kind}: {error}")
+                self.lose(place, str(error))
             except NewerRow as error:
                 self.lose(place, str(error), newer=True)
             if size >= CHUNK_BYTES:

@@ -101,9 +101,9 @@ _UNWRITABLE = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 class DamagedRow(Exception):
-    """The row is nothing that any term2 writes. The message names the fault, not the content.
+    """The row is nothing that any term2 writes. The message names its kind, if that is known, and the fault.
 
-    What damage made of a kind or a version may be content, so it is not named either.
+    It does not hold the content; what damage made of a kind or a version may be content as well.
     """
 
 
@@ -163,11 +163,11 @@ class RowCodec:
         try:
             return read(body)
         except msgspec.ValidationError as error:
-            raise DamagedRow(type(error).__name__) from error
+            raise _misfit(kind, error) from error
         except msgspec.DecodeError:
-            return _with_half_characters(_KINDS[kind], body)
+            return _with_half_characters(kind, body)
         except _MISFITS as error:
-            raise DamagedRow(type(error).__name__) from error
+            raise _misfit(kind, error) from error
 
 
 def _unknown(kind: object, version: object) -> DamagedRow | NewerRow:
@@ -175,12 +175,18 @@ def _unknown(kind: object, version: object) -> DamagedRow | NewerRow:
     if not isinstance(kind, str) or not _KIND.fullmatch(kind):
         return DamagedRow("a kind that cannot be")
     if type(version) is not int or version < _FIRST_FORMAT:
-        return DamagedRow(f"{kind}, a format that cannot be" if kind in _KINDS else "a format that cannot be")
+        return DamagedRow(f"{kind}: a format that cannot be" if kind in _KINDS else "a format that cannot be")
     return NewerRow(f"{kind}, format {version}")
 
 
-def _with_half_characters(cls: type, body: bytes | str) -> Event:
+def _misfit(kind: str, error: Exception) -> DamagedRow:
+    """The fault of a body that is not what its kind, which is a known one, says."""
+    return DamagedRow(f"{kind}: {type(error).__name__}")
+
+
+def _with_half_characters(kind: str, body: bytes | str) -> Event:
     """The event of a body that is no JSON to msgspec: lone surrogates may be all that is wrong with it."""
+    cls = _KINDS[kind]
     form = FORMS.get(cls)
     try:
         # Damage, or a hand, may have made it text.
@@ -189,7 +195,7 @@ def _with_half_characters(cls: type, body: bytes | str) -> Event:
         read: Any = msgspec.convert(plain, form or cls)
         event: Event = read if form is None else read.value()
     except _MISFITS as error:
-        raise DamagedRow(type(error).__name__) from error
+        raise _misfit(kind, error) from error
     return event
 
 

@@ -230,9 +230,9 @@ def test_what_a_newer_term2_wrote_is_newer_not_damaged_and_named_without_content
 @pytest.mark.parametrize(
     ("version", "kind", "named"),
     [
-        (0, "idle", "idle, a format that cannot be"),
+        (0, "idle", "idle: a format that cannot be"),
         (-1, "dream", "a format that cannot be"),
-        ("sk-1", "idle", "idle, a format that cannot be"),
+        ("sk-1", "idle", "idle: a format that cannot be"),
         (None, "sk_1", "a format that cannot be"),
         # Of a damaged head, a piece of the body may be what the kind is.
         ("sk-1", 'idle{"text":"sk-1"}', "a kind that cannot be"),

@@ -120,6 +120,20 @@ def test_rows_that_cannot_be_read_are_named_without_their_content(kept, database
     assert told(looked(kept)) == [(Kind.MISSING, "c", 5)]
 
 
+def test_what_damage_made_of_a_kind_or_a_format_is_named_by_nobody(kept, database, caplog):
+    base = (3 << 32) + 1
+    database("UPDATE journal SET kind = 'canary one' WHERE place = ?", base + 4)
+    database("UPDATE journal SET version = 'canary two' WHERE place = ?", base + 6)
+    found = looked(kept)
+    assert told(found) == [(Kind.UNREADABLE, "c", 5), (Kind.UNREADABLE, "c", 7)]
+    assert [one.reason for one in found.findings] == [
+        "a kind that cannot be",
+        "user_message: a format that cannot be",
+    ]
+    assert not found.sound
+    assert "canary" not in repr(found) + caplog.text
+
+
 def test_rows_and_sessions_that_do_not_belong_together(kept, database):
     database("UPDATE journal SET place = place + (6 << 32) WHERE place >> 32 = 1")
     database("INSERT INTO journal VALUES (0, 1, 'idle', '{}', NULL)")
