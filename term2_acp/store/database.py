@@ -99,11 +99,13 @@ class Database:
     ) -> None:
         """Add rows to a session's journal, written ``at``; with ``updated_at`` it was active then.
 
-        Raises ``UnknownSession``, where it has to look.
+        Raises ``UnknownSession``, where it has to look, and ``StoreFailed`` where damage hides its end.
         """
         from term2_acp.store import journal
 
-        if updated_at is not None and not sessions.touch(self._connection, number, updated_at, title):
+        if updated_at is not None and not sessions.touch(
+            self._connection, number, updated_at, title, len(rows)
+        ):
             raise UnknownSession
         journal.append(self._connection, number, rows, at)
 
@@ -115,6 +117,7 @@ class Database:
         if number is None:
             return False
         if journal.remove(self._connection, number, piece):
+            sessions.shorten(self._connection, number)
             return True
         sessions.remove(self._connection, number)
         return False
@@ -139,7 +142,7 @@ class Database:
             if not is_damage(error):
                 raise
             return None
-        return whole.until - whole.after
+        return None if whole.hidden_end else whole.until - whole.after
 
     def read_chunk(self, after: int, until: int) -> "Chunk":
         """The next rows of a session."""

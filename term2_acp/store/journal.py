@@ -22,7 +22,7 @@ from term2_acp.domain.classes import frozen
 from term2_acp.domain.events import Event, RecordsLost
 from term2_acp.store.errors import is_damage
 from term2_acp.store.faults import FAULTS
-from term2_acp.store.places import OF_SESSION, Span, bounds, seq_of
+from term2_acp.store.places import OF_SESSION, Span, bounds, last_of, seq_of
 
 if TYPE_CHECKING:  # with the first row (``database``)
     from term2_acp.store.rows import Row, RowCodec
@@ -121,7 +121,8 @@ def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
 def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, until: int) -> Chunk:
     """The next rows in ``(after, until]``, within the bounds of a chunk.
 
-    A page of the database that cannot be read hides the rows in it, and no others.
+    A page of the database that cannot be read hides the rows in it, and no others. Nor can rows be found that
+    a damaged tree does not lead to (``places``): they are missing, where the last of them is there.
     """
     taken = _Taken(codec, after)
     cursor = connection.cursor()
@@ -139,6 +140,9 @@ def read_chunk(connection: sqlite3.Connection, codec: "RowCodec", after: int, un
             _take_apart(connection, taken, after, min(until, after + CHUNK_ROWS))
     finally:
         cursor.close()  # an open cursor is an open read transaction
+    if taken.place == after:
+        # They are being deleted, and then from their end on, or the way to them is damaged.
+        taken.miss(min(until, last_of(connection, after)))
     return Chunk(None if taken.place == after else taken.place, taken.events, taken.times, taken.lost)
 
 

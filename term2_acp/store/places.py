@@ -32,6 +32,11 @@ _BEHIND = (
     "ORDER BY place LIMIT ?3"
 )
 
+# How many rows it has at least. Being made is no activity, and is the only thing that leaves no row.
+_AT_LEAST = (
+    "SELECT COALESCE(records, updated_at <> created_at) FROM activity JOIN session ON number = session"
+)
+
 
 @frozen
 class Span:
@@ -62,10 +67,28 @@ def number_of(place: int) -> int:
 
 
 def span(connection: sqlite3.Connection, number: int) -> Span:
-    """Where a session's rows are. Raises ``FAULTS`` where damage hides the last of them."""
+    """Where a session's rows are. Raises ``FAULTS`` where SQLite sees that damage hides the last of them.
+
+    It may not see it, and find fewer rows than there were. Then the end is hidden too.
+    """
     start, limit = bounds(number)
-    (last,) = connection.execute(f"SELECT MAX(place) {OF_SESSION}", (start, limit)).fetchone()
-    return Span(start, start if last is None else int(last))
+    last, least = connection.execute(
+        f"SELECT MAX(place), ({_AT_LEAST} WHERE session = ?3) {OF_SESSION}", (start, limit, number)
+    ).fetchone()
+    until = start if last is None else int(last)
+    return Span(start, until, hidden_end=type(least) is int and until - start < least)
+
+
+def last_of(connection: sqlite3.Connection, place: int) -> int:
+    """The last row of the session that has this place; ``place`` itself where none is behind it, or none can
+    be found for damage.
+    """
+    try:
+        return max(place, span(connection, number_of(place)).until)
+    except FAULTS as error:
+        if not is_damage(error):
+            raise
+        return place
 
 
 def readable_span(connection: sqlite3.Connection, number: int) -> Span:

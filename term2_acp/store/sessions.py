@@ -17,8 +17,8 @@ import sqlite3
 import msgspec
 
 from term2_acp.domain.ids import SessionId
-from term2_acp.store.errors import BadCursor
-from term2_acp.store.places import LARGEST_NUMBER
+from term2_acp.store.errors import DAMAGED, BadCursor, StoreFailed
+from term2_acp.store.places import LARGEST_NUMBER, span
 from term2_acp.store.records import Page, SessionRecord
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
@@ -55,12 +55,27 @@ def number_of(connection: sqlite3.Connection, session_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def touch(connection: sqlite3.Connection, number: int, updated_at: str, title: str | None) -> bool:
-    """Note that the session was active, and its title if there is one. False: no such session."""
+def touch(connection: sqlite3.Connection, number: int, updated_at: str, title: str | None, rows: int) -> bool:
+    """Note that the session was active, its title if there is one, and that so many rows are added to those
+    that it has. False: no such session.
+
+    Raises ``StoreFailed`` where damage hides some of its rows: nothing can be put behind them.
+    """
     if title is not None:
         connection.execute("UPDATE session SET title = ? WHERE number = ?", (text_to_column(title), number))
-    cursor = connection.execute("UPDATE activity SET updated_at = ? WHERE session = ?", (updated_at, number))
+    found = span(connection, number)
+    if found.hidden_end:
+        raise StoreFailed.because(DAMAGED)
+    cursor = connection.execute(
+        "UPDATE activity SET updated_at = ?, records = ? WHERE session = ?",
+        (updated_at, found.until - found.after + rows, number),
+    )
     return cursor.rowcount == 1
+
+
+def shorten(connection: sqlite3.Connection, number: int) -> None:
+    """Note that rows of the session are being removed."""
+    connection.execute("UPDATE activity SET records = NULL WHERE session = ?", (number,))
 
 
 def remove(connection: sqlite3.Connection, number: int) -> None:
