@@ -56,16 +56,22 @@ def effect_of(changes: Sequence[FileDigests], hold: Mapping[str, str | None]) ->
 
 
 def states(changes: Sequence[FileDigests], found: Files) -> Iterator[str]:
-    """Of each file, a sentence that says how it was found; nothing where nobody looked."""
-    if not changes or not found.hold:
+    """Of each file, a sentence that says how it was found; nothing where nothing was.
+
+    What was put aside is said of each file, or in one sentence of all that are not named: it stays.
+    """
+    if not changes or not (found.hold or found.aside):
         return
     yield "Its files after the restart:"
     for change in changes[:NAMED]:
         yield f"{change.path} {_state(change, found.hold)}."
         if change.path in found.aside:
             yield f"What it held before is in {found.aside[change.path]}."
-    if len(changes) > NAMED:
-        yield f"There are {len(changes) - NAMED:,} more."
+    more = changes[NAMED:]
+    if more:
+        aside = sum(change.path in found.aside for change in more)
+        kept = f"; what {aside:,} of them held before is in `.term2-*.old.tmp` beside them" if aside else ""
+        yield f"There are {len(more):,} more{kept}."
 
 
 def _state(change: FileDigests, hold: Mapping[str, str | None]) -> str:

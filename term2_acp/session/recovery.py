@@ -153,19 +153,17 @@ class Recovery:
 
     def _judged(self, call: _Call, found: Files) -> tuple[Effect, str]:
         """What became of a call that never settled, and the words for it."""
+        effect = _effect(call, found, lost=self._lost)
         if call.status is ToolStatus.COMPLETED:
-            return Effect.COMMITTED, RESULT_LOST
+            return effect, RESULT_LOST
         if not call.dispatched:
-            return (
-                (Effect.OUTCOME_UNKNOWN, f"{UNREAD} {LOOK_FIRST}") if self._lost else (Effect.FAILED, NOT_RUN)
-            )
-        effect = effect_of(call.changes, found.hold)
+            return effect, NOT_RUN if effect is Effect.FAILED else f"{UNREAD} {LOOK_FIRST}"
         if effect is not Effect.OUTCOME_UNKNOWN:
             return effect, MADE if effect is Effect.COMMITTED else NOT_MADE
         made = [*call.of_program]
         for other in self._calls.values():
             if other.parent == call.tool_call_id and other.settled is None:
-                made += _in_words(other, self._judged(other, found)[0])
+                made += _in_words(other, _effect(other, found, lost=self._lost))
         known = [*states(call.changes, found), *_of_program(made)]
         return effect, " ".join([UNREAD if self._lost else UNKNOWN, *known, LOOK_FIRST])
 
@@ -250,6 +248,15 @@ class Recovery:
         if call.over:
             del self._calls[call.tool_call_id]
             self._over.add(call.tool_call_id)
+
+
+def _effect(call: _Call, found: Files, *, lost: bool) -> Effect:
+    """What became of a call that never settled, by its own records: whose program made it is no matter."""
+    if call.status is ToolStatus.COMPLETED:
+        return Effect.COMMITTED
+    if not call.dispatched:
+        return Effect.OUTCOME_UNKNOWN if lost else Effect.FAILED
+    return effect_of(call.changes, found.hold)
 
 
 def _of_program(made: Sequence[str]) -> Iterator[str]:

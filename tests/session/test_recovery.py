@@ -340,6 +340,24 @@ def test_where_what_a_file_held_was_put_aside_is_said_where_that_is_needed():
     assert judged((X, NEW), {X.path: X.before, NEW.path: None}, aside=aside) == (Effect.FAILED, NOT_MADE)
 
 
+def test_what_was_put_aside_is_told_of_whatever_else_is_known():
+    _effect, said = judged((X,), {}, aside={X.path: "/w/.x"})
+    assert "/w/x could not be looked at. What it held before is in /w/.x." in said
+    many = [FileDigests(f"/w/{number}", "1" * 64, "2" * 64) for number in range(100)]
+    aside = {f"/w/{number}": f"/w/.{number}" for number in (19, 20, 99)}
+    _effect, said = judged(many, {"/w/0": "2" * 64}, aside=aside)
+    assert "What it held before is in /w/.19. There are 80 more; what 2 of them held before is in `" in said
+
+
+@pytest.mark.parametrize("parents", [(CODE, None), (NESTED, CODE)], ids=["its own", "each other's"])
+def test_calls_that_are_said_to_have_made_themselves_end_all_the_same(parents):
+    own, other = parents
+    events = [FIRST, *asked(CODE, "run_code", own), *asked(NESTED, "nested", other), REPLY]
+    ends = closing([*events, dispatched(CODE), dispatched(NESTED)])
+    effects = [event.effect for event in ends if isinstance(event, ev.ToolCallSettled)]
+    assert effects == [Effect.OUTCOME_UNKNOWN] * 2
+
+
 def nested(call, title, kind):
     """A program asks for a call."""
     shown = ToolCallUpdate(call, title, "tool", kind, ToolStatus.PENDING, raw_input={}, parent=CODE)
