@@ -134,6 +134,8 @@ async def _look(
             found.hold[change.path] = await aftermath.digest(change.path)
         except FileRefused as error:
             logger.info("a file of a call that was cut off is not known: %s", error)
+    # Of two that held the same, the one that does so no more needs what was put aside.
+    known.sort(key=lambda change: found.hold.get(change.path, "") == change.before)
     found.aside |= await aftermath.aside(known, session_id)
     for change in known:
         aside = found.aside.get(change.path)

@@ -13,7 +13,7 @@ import trio
 from term2_acp.domain.toolcall import FileDigests
 from term2_acp.session.outcome import MADE, NOT_MADE
 from term2_acp.workspace import Edit, FileContent, Workspace
-from term2_acp.workspace.replace import Ticket
+from term2_acp.workspace.replace import Ticket, name_aside
 from term2_acp.workspace.several import stage_all
 from tests.kit.indoors import indoors
 from tests.session.test_reading import HELLO, SESSION, cut_off, digest, killed, resumed
@@ -126,3 +126,18 @@ def test_before_whichever_step_it_is_killed(tmp_path, links, monkeypatch):
     assert ends[-1] == "committed"
     assert ends == sorted(ends, key=["failed", "outcome_unknown", "committed"].index)
     assert len(ends) > 10
+
+
+def test_of_two_files_that_held_the_same_the_changed_one_has_what_was_put_aside(tmp_path):
+    workspace = tmp_path / "workspace"
+    changes = [FileDigests(str(workspace / name), digest("same"), digest("new")) for name in ("a", "b")]
+    trio.run(killed, tmp_path, cut_off(*changes))
+    (workspace / "a").write_text("same")
+    (workspace / "b").write_text("new")
+    aside = workspace / name_aside(SESSION)
+    aside.write_text("same")
+    call = trio.run(opened, tmp_path)
+    assert (
+        f"b is as the call was to leave it. What it held before is in {aside}." in call["rawOutput"]["error"]
+    )
+    assert aside.read_text() == "same"
