@@ -79,13 +79,14 @@ class Aftermath:
         """Where a session's commit had put what was to be replaced or removed.
 
         Returns the paths of the hidden files that are there, by the canonical paths of the files that they
-        were. Cancelled, nobody waits for its thread.
+        were; of two that held the same, the first of the changes gets it. What was put aside of term2's own
+        is not looked for. Cancelled, nobody waits for its thread.
         """
         names, found = names_aside_of(owner), dict[str, str]()
         for folder in dict.fromkeys(os.path.dirname(change.path) for change in changes):
             if _can_be(folder):
                 of_it = [change for change in changes if os.path.dirname(change.path) == folder]
-                found |= await self._threads.run(functools.partial(_aside_in, folder, names, of_it))
+                found |= await self._threads.run(functools.partial(self._aside_in, folder, names, of_it))
         return found
 
     async def put_back(self, aside: str, path: str) -> bool:
@@ -111,7 +112,7 @@ class Aftermath:
         head, name = os.path.split(path)
         if not _can_be(path):
             raise PathRefused("No file has a path like this.")
-        if any(is_within(os.path.realpath(own), path) for own in self._own_paths):
+        if self._is_own(path):
             # Closing a file drops every POSIX lock that this process has on it, the database's too.
             raise PathRefused(f"{path} is term2's own.")
         try:
@@ -119,6 +120,15 @@ class Aftermath:
                 return _digest_at(name, within, path)
         except Missing:
             return None
+
+    def _aside_in(
+        self, folder: str, names: re.Pattern[str], changes: Collection[FileDigests]
+    ) -> dict[str, str]:
+        # It may be a second name of a file that is in use, and that is not to be closed (``_digest``).
+        return {} if self._is_own(folder) else _aside_in(folder, names, changes)
+
+    def _is_own(self, path: str) -> bool:
+        return any(is_within(os.path.realpath(own), path) for own in self._own_paths)
 
 
 def _waits_in(change: FileDigests) -> Iterator[str]:

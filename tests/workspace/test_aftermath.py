@@ -172,6 +172,13 @@ async def test_what_was_put_aside_is_known_by_what_it_holds(root, look):
     assert (unknown.read_text(), others.read_text()) == ("x", "b")
 
 
+async def test_what_was_put_aside_of_term2s_own_is_not_opened(root, look, monkeypatch):
+    # With a second name of a database, closing it would drop every lock of this process on that.
+    monkeypatch.setattr(aftermath, "_digest_at", lambda *_arguments: pytest.fail("opened"))
+    put_aside(root / "state", MINE, "a")
+    assert await look.aside([replaced(root / "state" / "sessions.db", "a")], MINE) == {}
+
+
 async def test_what_was_put_aside_gets_its_name_again_where_nothing_has_that(root, look):
     aside = put_aside(root, MINE, "a")
     assert await look.put_back(str(aside), str(root / "a"))
