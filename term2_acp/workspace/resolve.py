@@ -45,7 +45,8 @@ class Resolved:
         """Whether there is something at the path, on a file system that a block device holds.
 
         One that comes over a network, or out of another process, has the major number 0: there even the
-        opening of a file may hang.
+        opening of a file may hang. (Drivers outside the kernel for a disk have the number of the disk. Where
+        one hangs, so does the look at a name that came before.)
         """
         identity = self.identities.get(self.path)
         return identity is not None and os.major(identity[0]) != 0
