@@ -182,7 +182,7 @@ async def test_a_death_by_signal_is_no_exit_code(bench):
 
 
 async def test_how_long_it_took_is_told_when_it_was_long(bench):
-    outcome = await bench.run("sleep 1.05")
+    outcome = await bench.run("sleep 1.2")
     assert outcome.result.startswith("Exit code 0 after 1.")
     assert outcome.raw_output["durationMs"] >= 1050
 

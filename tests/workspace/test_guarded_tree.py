@@ -122,7 +122,7 @@ def test_only_what_changed_is_listed_again(top, settled, listings):
 def test_what_changed_just_now_is_listed_again(top, listings, monkeypatch):
     put(top, "a/x")
     tree = GuardedTree(str(top))
-    changed = max(os.stat(folder).st_ctime_ns for folder in (top, top / "a"))
+    changed = min(os.stat(folder).st_ctime_ns for folder in (top, top / "a"))
     now = [changed + guarded_tree.SETTLED_NS - 1]
     monkeypatch.setattr(guarded_tree.time, "time_ns", lambda: now[0])
     for _ in range(2):
