@@ -21,9 +21,8 @@ behind it. Where that does not fit its context, it is told only what is to be su
 it must be (``shrinking``). One call, and no second try but the provider's own and one: a request that the
 server finds too long is made half as long. A summary that is empty, refused, cut or too long, or a reply that
 uses a tool, is no summary, and its tool is not run. One that is longer than it was asked to be has to be
-shorter than what it stands for. What the model says becomes no message. It is kept with
-the compaction's last update, and ``transcript`` folds it into the history from there, live and from the
-journal alike.
+shorter than what it stands for. What the model says becomes no message. It is kept with the compaction's last
+update, and ``transcript`` folds it into the history from there, live and from the journal alike.
 
 The call is counted like every other. The usage that is shown when it is over has the tokens of the summary
 and what is kept: the system prompt and the tools come to it with the next request.
@@ -211,11 +210,11 @@ class _Question:
         return None if part is None else (*part, self._words(_BEFORE_LAST if self.kept else _ALONE))
 
     def _words(self, what_stays: str) -> UserSaid:
+        if self.at_work and not self.kept:
+            what_stays += _AT_WORK
         text = (
             _CUT_HERE + what_stays.format(kept=self.kept) + _PROMPT.format(words=summary_words(self.window))
         )
-        if self.at_work and not self.kept:
-            text = text.replace(_ALONE, _ALONE + _AT_WORK, 1)
         if self.instructions is not None and self.instructions.strip():
             asks = self.asking.mind.redactor.redact(self.instructions.strip())
             text += f"\n\nThe person asks of this summary: {asks}"

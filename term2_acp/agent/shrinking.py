@@ -2,9 +2,9 @@
 
 First what is long is cut in its middle, more and more: results of tools, texts, arguments of calls. What is
 still too much then goes, the oldest first, whole groups at a time, so that what is left is well paired; and
-where not even the newest group fits, it is cut to its outlines. A
-summary at its beginning stays, for it is all that there is of what came before. Images are told in words, and
-what a provider wants back is left out. Every place where something is missing says so.
+where not even the newest group fits, it is cut to its outlines. A summary at its beginning stays, for it is
+all that there is of what came before. Images are told in words, and what a provider wants back is left out.
+Every place where something is missing says so.
 """
 
 from collections.abc import Sequence
