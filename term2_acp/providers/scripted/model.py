@@ -55,10 +55,13 @@ class Scripted:
 
 def _place(messages: Sequence[Message]) -> tuple[str, int]:
     """The last prompt, and how many replies of the model came after it."""
-    # Every call looks, so this is felt in a long turn: no step of it but the last is Python's.
-    since = list(iter(map(type, reversed(messages)).__next__, UserSaid))
-    prompt = messages[-1 - len(since)] if len(since) < len(messages) else None
-    return prompt.text if isinstance(prompt, UserSaid) else "", since.count(AssistantSaid)
+    kinds = list(map(type, reversed(messages)))
+    if UserSaid not in kinds:
+        return "", kinds.count(AssistantSaid)
+    since = kinds.index(UserSaid)
+    prompt = messages[-1 - since]
+    assert isinstance(prompt, UserSaid)
+    return prompt.text, kinds[:since].count(AssistantSaid)
 
 
 def open_script(path_or_name: str) -> Script:
