@@ -131,7 +131,7 @@ async def _look(
     known = [change for of_call in changes for change in of_call if PLACEHOLDER not in change.path]
     for change in known:
         try:
-            found.hold[change.path] = await aftermath.digest(change.path)
+            found.hold[change.path] = await aftermath.digest(change.path, was_there=change.before is not None)
         except FileRefused as error:
             logger.info("a file of a call that was cut off is not known: %s", error)
     # Of two that held the same, the one that does so no more needs what was put aside.

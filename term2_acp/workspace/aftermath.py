@@ -52,15 +52,16 @@ class Aftermath:
     _own_paths: tuple[str, ...]
     _threads: Threads = field(factory=Threads, init=False)
 
-    async def digest(self, path: str) -> str | None:
+    async def digest(self, path: str, *, was_there: bool) -> str | None:
         """The SHA-256 of what the file at a canonical path holds, in hex; None where there is no file.
 
-        Cancelled, nobody waits for its thread.
+        ``was_there``: there was one, so its folder was there too. Where that is gone, moved away or not
+        mounted, nobody knows what became of the file in it. Cancelled, nobody waits for its thread.
 
         Raises:
             FileRefused: it cannot be looked at, or changes meanwhile.
         """
-        return await self._threads.run(lambda: self._digest(path))
+        return await self._threads.run(lambda: self._digest(path, was_there=was_there))
 
     async def remove_staged(self, changes: Iterable[FileDigests], owner: str) -> None:
         """Remove what a session had staged for changes of files at canonical paths; what cannot be stays.
@@ -108,7 +109,7 @@ class Aftermath:
         finally:
             abandoned.set()
 
-    def _digest(self, path: str) -> str | None:
+    def _digest(self, path: str, *, was_there: bool) -> str | None:
         head, name = os.path.split(path)
         if not _can_be(path):
             raise PathRefused("No file has a path like this.")
@@ -117,8 +118,11 @@ class Aftermath:
             raise PathRefused(f"{path} is term2's own.")
         try:
             with opening.folder(head) as within:
+                was_there = False  # what is missing from here on is the file
                 return _digest_at(name, within, path)
         except Missing:
+            if was_there:
+                raise
             return None
 
     def _aside_in(

@@ -239,11 +239,11 @@ async def test_what_cannot_be_looked_at_is_not_known_and_holds_nobody_up(tmp_pat
     good.write_text("new")
     asked, look = [], Aftermath.digest
 
-    async def digest_or_hang(aftermath, path):
+    async def digest_or_hang(aftermath, path, *, was_there):
         asked.append(path)
         if path == str(hangs):
             await trio.sleep_forever()
-        return await look(aftermath, path)
+        return await look(aftermath, path, was_there=was_there)
 
     monkeypatch.setattr(Aftermath, "digest", digest_or_hang)
     monkeypatch.setattr(reading, "LOOK_S", 0.2)
@@ -256,6 +256,16 @@ async def test_what_cannot_be_looked_at_is_not_known_and_holds_nobody_up(tmp_pat
         for path in (secret, own, hangs):
             assert f"{path} could not be looked at." in words
         assert str(secret) not in asked
+
+
+async def test_a_removal_is_not_known_where_the_folder_is_gone_as_well(tmp_path):
+    kept = tmp_path / "workspace" / "moved away" / "a.txt"
+    await killed(tmp_path, cut_off(FileDigests(str(kept), digest("old"), None)))
+    async with indoors(tmp_path, HELLO) as daemon:
+        await daemon.editor.initialize()
+        call = (await resumed(daemon))[2]
+        assert (call["status"], call["rawOutput"]["effect"]) == ("failed", "outcome_unknown")
+        assert "look before you repeat it" in call["content"][0]["content"]["text"]
 
 
 async def test_what_the_killed_call_had_staged_is_cleared_away(tmp_path):

@@ -39,9 +39,15 @@ def look(root):
 async def test_a_file_is_known_by_what_it_holds_now(root, look, monkeypatch):
     monkeypatch.setattr(aftermath, "MAX_FILE_BYTES", 1 << 20)
     (root / "a").write_bytes(b"\0" * (1 << 20))
-    assert await look.digest(str(root / "a")) == hashlib.sha256(b"\0" * (1 << 20)).hexdigest()
-    assert await look.digest(str(root / "nothing")) is None
-    assert await look.digest(str(root / "no/such/folder")) is None
+    assert (
+        await look.digest(str(root / "a"), was_there=False) == hashlib.sha256(b"\0" * (1 << 20)).hexdigest()
+    )
+    assert await look.digest(str(root / "nothing"), was_there=False) is None
+    assert await look.digest(str(root / "no/such/folder"), was_there=False) is None
+    # One that was there: it is gone from its folder, or who knows where with it.
+    assert await look.digest(str(root / "nothing"), was_there=True) is None
+    with pytest.raises(FileRefused):
+        await look.digest(str(root / "no/such/folder"), was_there=True)
 
 
 async def test_what_is_no_regular_file_where_it_was_is_not_known(root, look, monkeypatch):
@@ -65,10 +71,10 @@ async def test_what_is_no_regular_file_where_it_was_is_not_known(root, look, mon
     }
     for name, refusal in refusals.items():
         with pytest.raises(refusal):
-            await look.digest(str(root / name))
+            await look.digest(str(root / name), was_there=False)
     for path in ("", "a", "/a\0b", "/a\0b/c", "/a\ud800"):
         with pytest.raises(PathRefused):
-            await look.digest(path)
+            await look.digest(path, was_there=False)
         await look.remove_staged([new(path)], MINE)
 
 
@@ -84,7 +90,7 @@ async def test_a_file_that_changes_while_it_is_looked_at_is_not_known(root, look
 
     monkeypatch.setattr(aftermath.os, "read", read_and_change)
     with pytest.raises(FileRefused, match="changes while"):
-        await look.digest(str(path))
+        await look.digest(str(path), was_there=False)
 
 
 async def staged(root, owner, path):
