@@ -20,7 +20,7 @@ import trio
 
 from term2_acp.domain.classes import frozen
 from term2_acp.domain.events import Event, RecordsLost
-from term2_acp.store.errors import is_damage
+from term2_acp.store.errors import DAMAGED, StoreFailed, is_damage
 from term2_acp.store.faults import FAULTS
 from term2_acp.store.places import OF_SESSION, Span, bounds, last_of, seq_of
 
@@ -101,6 +101,8 @@ def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
     """Remove the last of a session's rows, ``piece`` bytes of them; whether any are left.
 
     What is left is the beginning of a journal, as a crash leaves one. Inside the caller's write transaction.
+    Raises ``StoreFailed`` where damage leads to rows that cannot be removed: whoever goes on while any are
+    left would go on for ever.
     """
     start, limit = bounds(number)
     rows = connection.execute(
@@ -114,7 +116,9 @@ def remove(connection: sqlite3.Connection, number: int, piece: int) -> bool:
             break
         first = place
     rows.close()
-    connection.execute(f"DELETE {OF_SESSION}", (first if left else start, limit))
+    removed = connection.execute(f"DELETE {OF_SESSION}", (first if left else start, limit)).rowcount
+    if left and removed == 0:
+        raise StoreFailed.because(DAMAGED)
     return left
 
 

@@ -187,9 +187,15 @@ class _Look:
             "WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
             (after, LARGEST_NUMBER, _PAGE),
         ).fetchall():
+            before = after
             for number, session_id, listed in rows:
-                yield number, text_from_column(session_id), bool(listed)
-                after = number
+                if number > after:  # a damaged tree may lead back
+                    yield number, text_from_column(session_id), bool(listed)
+                    after = number
+            if after == before:
+                reason = "the way from one session to the next leads back"
+                self._verified.add(Kind.DATABASE, None, None, reason)
+                return
 
     def _at_strays(self, after: int, before: int) -> None:
         """Rows whose session would be between these numbers, where there is none.
@@ -202,6 +208,8 @@ class _Look:
             "AND NOT EXISTS (SELECT 1 FROM session WHERE number = place >> 32) ORDER BY place LIMIT 1",
             (last, bounds(before)[0] - 1),
         ).fetchone():
+            if row[0] <= last:  # a damaged tree leads back; the check of the database says that it is one
+                return
             number = number_of(row[0])
             reason = f"there are records of a session {number}, which there is not"
             self._verified.add(Kind.NO_SESSION, None, seq_of(row[0]), reason)
